@@ -1,0 +1,3 @@
+//! The pool actor.
+
+pub mod message;

@@ -1,0 +1,3 @@
+//! The shard: its keys' objects, and the ranges that hold their bytes.
+
+pub mod message;

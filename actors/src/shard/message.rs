@@ -1,0 +1,260 @@
+//! What a shard hears and what it says.
+
+use bytes::Bytes;
+use mooring_proto::error::Refusal;
+use mooring_proto::message::inspect::KeyEntry;
+use mooring_proto::message::object::{Located, PutOptions, PutStartGrant};
+use mooring_proto::{ClientId, Incarnation};
+
+use crate::moment::Moment;
+use crate::pool::message::{PoolOrder, ShardReport};
+use crate::request::RequestId;
+use crate::route::KeyHash;
+
+/// One message to a shard.
+#[derive(Debug)]
+pub enum ShardMessage {
+    /// Something that a caller waits for.
+    Request {
+        /// The ticket of the answer.
+        id: RequestId,
+        /// When the caller stops waiting. Puts that are parked for space are refused by then.
+        deadline: Option<Moment>,
+        /// What is asked.
+        request: ShardRequest,
+    },
+    /// An order or an answer of the pool.
+    Pool(PoolOrder),
+    /// A client is offline: its parked puts are refused. Its unfinished puts stay until their
+    /// timeouts, since it may still be writing.
+    ClientLost(ClientId),
+    /// The next slice of the long jobs.
+    Continue,
+    /// Time has passed.
+    Tick,
+}
+
+/// One key of a batch: where it stands in the frame that carried it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRef {
+    /// Of the key, under the route of the master.
+    pub hash: KeyHash,
+    /// The first byte of the key in the frame.
+    pub at: u32,
+    /// How many bytes it has. May be above the limit of a key: the shard refuses it.
+    pub length: u32,
+}
+
+/// The keys of a batch that fall to one shard. They stay in the frame that they came in.
+#[derive(Clone, Debug, Default)]
+pub struct KeyBatch {
+    /// The bytes that hold the keys.
+    pub frame: Bytes,
+    /// Where they stand, in the order of the request.
+    pub keys: Vec<KeyRef>,
+}
+
+impl KeyBatch {
+    /// The bytes of one key.
+    pub fn key(&self, index: usize) -> &[u8] {
+        let key = self.keys[index];
+        &self.frame[key.at as usize..(key.at + key.length) as usize]
+    }
+
+    /// How many keys it has.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+}
+
+/// One object to reserve space for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PutRequest {
+    /// Its size.
+    pub size_bytes: u64,
+    /// The client's number of the put.
+    pub put_id: u64,
+}
+
+/// What a caller asks of a shard. Lists run parallel to the keys of the batch.
+#[derive(Debug)]
+pub enum ShardRequest {
+    /// Reserve space.
+    PutStart {
+        /// Who writes.
+        client: ClientId,
+        /// For all keys.
+        options: PutOptions,
+        /// The keys.
+        batch: KeyBatch,
+        /// One for each key.
+        puts: Vec<PutRequest>,
+    },
+    /// Make objects readable.
+    PutEnd {
+        /// Of all tokens.
+        incarnation: Incarnation,
+        /// The keys.
+        batch: KeyBatch,
+        /// One for each key.
+        sequences: Vec<u64>,
+    },
+    /// Give reservations up.
+    PutRevoke {
+        /// Of all tokens.
+        incarnation: Incarnation,
+        /// The writer states that it writes no more.
+        no_write_in_flight: bool,
+        /// The keys.
+        batch: KeyBatch,
+        /// One for each key.
+        sequences: Vec<u64>,
+    },
+    /// Locate objects and lease them.
+    Get {
+        /// The keys.
+        batch: KeyBatch,
+    },
+    /// Which keys are readable.
+    Exist {
+        /// Whether those that are get a lease.
+        lease: bool,
+        /// The keys.
+        batch: KeyBatch,
+    },
+    /// Whether objects are still those of the given puts.
+    Validate {
+        /// Of all tokens.
+        incarnation: Incarnation,
+        /// The keys.
+        batch: KeyBatch,
+        /// One for each key.
+        sequences: Vec<u64>,
+    },
+    /// Remove objects.
+    Remove {
+        /// Leased ones too.
+        force: bool,
+        /// The keys.
+        batch: KeyBatch,
+    },
+    /// Remove every complete object, in slices.
+    RemoveAll {
+        /// Leased ones too.
+        force: bool,
+    },
+    /// One page of readable keys.
+    ListKeys {
+        /// Where to go on; zero for the first page.
+        cursor: u32,
+        /// At most this many.
+        limit: u32,
+    },
+    /// The totals of the shard.
+    Totals,
+    /// Nothing: proves that the shard answers.
+    Probe,
+}
+
+/// The answer to a [`ShardRequest`].
+#[derive(Debug, PartialEq)]
+pub enum ShardReply {
+    /// To `PutStart`, one for each key.
+    Started(Vec<Result<PutStartGrant, Refusal>>),
+    /// To `PutEnd`, `PutRevoke`, `Validate` and `Remove`, one for each key.
+    Done(Vec<Result<(), Refusal>>),
+    /// To `Get`, one for each key.
+    Located(Vec<Result<Located, Refusal>>),
+    /// To `Exist`, one for each key.
+    Existing(Vec<bool>),
+    /// To `RemoveAll`.
+    Removed {
+        /// Objects removed.
+        removed: u64,
+        /// Objects kept, leased or still being written.
+        kept: u64,
+    },
+    /// To `ListKeys`.
+    Keys {
+        /// The keys.
+        keys: Vec<KeyEntry>,
+        /// Where the next page starts; `None` after the last one.
+        next: Option<u32>,
+    },
+    /// To `Totals`.
+    Totals(Box<ShardTotals>),
+    /// To `Probe`.
+    Alive,
+}
+
+/// The totals of a shard: gauges of now and counters since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShardTotals {
+    /// Objects, readable or being written.
+    pub objects: u64,
+    /// Unfinished puts.
+    pub unfinished: u64,
+    /// Bytes in ranges of objects.
+    pub allocated_bytes: u64,
+    /// Bytes in held ranges.
+    pub held_bytes: u64,
+    /// Free bytes in the shard's own spans.
+    pub free_bytes: u64,
+    /// Bytes of leased objects.
+    pub leased_bytes: u64,
+    /// Bytes of hard-pinned objects.
+    pub pinned_bytes: u64,
+    /// Puts that wait for space.
+    pub parked: u64,
+    /// Resident bytes of index, keys, objects and ranges.
+    pub memory_bytes: u64,
+    /// Keys of put starts, and how many of them were granted.
+    pub put_starts: u64,
+    /// Put starts granted.
+    pub put_granted: u64,
+    /// Put starts that got fewer replicas than they asked for.
+    pub put_short: u64,
+    /// Put starts refused for want of space.
+    pub put_refused: u64,
+    /// Puts completed.
+    pub put_ends: u64,
+    /// Puts revoked.
+    pub put_revokes: u64,
+    /// Unfinished puts that another one took over or that timed out.
+    pub put_discarded: u64,
+    /// Keys of gets.
+    pub gets: u64,
+    /// Gets that found a readable object.
+    pub get_hits: u64,
+    /// Keys of exists.
+    pub exists: u64,
+    /// Objects removed by request.
+    pub removed: u64,
+    /// Objects removed by eviction.
+    pub evicted_objects: u64,
+    /// Bytes freed by eviction.
+    pub evicted_bytes: u64,
+    /// Objects that went with their segment.
+    pub lost_objects: u64,
+}
+
+/// What follows from a message. The shell carries it out in order.
+#[derive(Debug)]
+pub enum ShardEffect {
+    /// Answer a request.
+    Reply {
+        /// Which.
+        id: RequestId,
+        /// With what.
+        reply: ShardReply,
+    },
+    /// Tell the pool.
+    Report(ShardReport),
+    /// Send [`ShardMessage::Continue`] to this shard, behind what already waits.
+    Continue,
+}

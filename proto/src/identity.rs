@@ -1,0 +1,67 @@
+//! The identities that messages carry.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A client process: random for each process, so a restarted client is another client.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId(pub u128);
+
+/// A mounted segment: random for each mount, so memory that is mounted anew is another segment.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SegmentId(pub u128);
+
+/// A master process: random for each start. What one incarnation handed out means nothing to
+/// another one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Incarnation(pub u64);
+
+/// The fence of one put: the incarnation that granted it, and its number there. No two puts of one
+/// incarnation share a sequence.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct PutToken {
+    /// The master that granted the put.
+    pub incarnation: Incarnation,
+    /// The number of the put in that master.
+    pub sequence: u64,
+}
+
+macro_rules! hexadecimal {
+    ($name:ident, $digits:literal) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(formatter, concat!("{:0", $digits, "x}"), self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(formatter, concat!(stringify!($name), "({})"), self)
+            }
+        }
+    };
+}
+
+hexadecimal!(ClientId, "32");
+hexadecimal!(SegmentId, "32");
+hexadecimal!(Incarnation, "16");
+
+/// On the wire these are 16 bytes in the order of their hexadecimal form: they are random, so a
+/// varint would be longer, and not every language has integers of this width.
+macro_rules! sixteen_bytes {
+    ($name:ident) => {
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.0.to_be_bytes().serialize(serializer)
+            }
+        }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                <[u8; 16]>::deserialize(deserializer).map(|bytes| $name(u128::from_be_bytes(bytes)))
+            }
+        }
+    };
+}
+
+sixteen_bytes!(ClientId);
+sixteen_bytes!(SegmentId);
