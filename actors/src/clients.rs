@@ -1,1 +1,216 @@
-//! The clients actor.
+//! Who lives: the clients that ping, and the judgement of those that don't.
+//!
+//! A silent client may have died, may be cut off, or may be waiting for a master that hung itself.
+//! Taking its segments away can't be undone, so the judgement is slow to fall: a client is first
+//! suspected and asked again, the master's own pauses count for nobody, and when most clients fall
+//! silent together the network is given the benefit of the doubt once.
+
+pub(crate) mod actor;
+mod config;
+mod message;
+mod state;
+
+use std::collections::BTreeMap;
+
+use mooring_proto::ClientId;
+use mooring_proto::message::inspect::{ClientEntry, ClientState};
+
+use crate::moment::Moment;
+use crate::request::RequestId;
+pub use config::ClientsConfig;
+pub use message::{ClientCounts, ClientsEffect, ClientsMessage};
+use state::{Census, Client, Outage, Standing};
+
+/// The liveness of all clients.
+///
+/// [`Clients::apply`] is the only way in. What follows from a message stands in the effects, in the
+/// order in which it has to be carried out.
+#[derive(Debug)]
+pub struct Clients {
+    config: ClientsConfig,
+    clients: BTreeMap<ClientId, Client>,
+    /// The latest tick, or the first message before there was one.
+    judged_at: Option<Moment>,
+    frozen: bool,
+    outage: Option<Outage>,
+    counts: ClientCounts,
+}
+
+impl Clients {
+    /// No clients yet.
+    pub fn new(config: ClientsConfig) -> Clients {
+        Clients {
+            config,
+            clients: BTreeMap::new(),
+            judged_at: None,
+            frozen: false,
+            outage: None,
+            counts: ClientCounts::default(),
+        }
+    }
+
+    /// Takes a message and appends what follows from it.
+    pub fn apply(
+        &mut self,
+        now: Moment,
+        message: ClientsMessage,
+        effects: &mut Vec<ClientsEffect>,
+    ) {
+        self.judged_at.get_or_insert(now);
+        match message {
+            ClientsMessage::Hello { client, name } => self.hear(now, client).name = name,
+            ClientsMessage::Ping { id, client, mounted_segments } => {
+                effects.push(self.ping(now, id, client, mounted_segments));
+            }
+            ClientsMessage::Mounted { client, segments } => self.mounted(now, client, segments),
+            ClientsMessage::Remounted { client, segments } => {
+                let known = self.hear(now, client);
+                known.attached = true;
+                known.segments = segments;
+            }
+            ClientsMessage::Tick => self.tick(now, effects),
+            ClientsMessage::List { id } => {
+                effects.push(ClientsEffect::ReplyList { id, clients: self.entries(now) });
+            }
+            ClientsMessage::FreezeJudgement(frozen) => self.freeze(now, frozen),
+        }
+    }
+
+    /// The gauges as of the latest message, and the counters since the start; in constant time.
+    pub fn counts(&self) -> ClientCounts {
+        let active = self.clients.len() as u64 - self.counts.suspected;
+        ClientCounts { active, ..self.counts }
+    }
+
+    /// The client, which has just given a sign of life.
+    fn hear(&mut self, now: Moment, client: ClientId) -> &mut Client {
+        let known = self.clients.entry(client).or_insert_with(|| Client::new(now));
+        if known.hear(now) {
+            self.counts.suspected -= 1;
+        }
+        known
+    }
+
+    fn ping(
+        &mut self,
+        now: Moment,
+        id: RequestId,
+        client: ClientId,
+        mounted_segments: u32,
+    ) -> ClientsEffect {
+        let known = self.hear(now, client);
+        let need_remount = mounted_segments > 0 && (!known.attached || known.segments == 0);
+        ClientsEffect::ReplyPing { id, need_remount, ttl_ms: self.config.client_ttl_ms }
+    }
+
+    fn mounted(&mut self, now: Moment, client: ClientId, segments: u32) {
+        let before = self.clients.get(&client).map_or(0, |known| known.segments);
+        if segments > before {
+            // Only the client itself mounts.
+            let known = self.hear(now, client);
+            known.attached = true;
+            known.segments = segments;
+        } else if let Some(known) = self.clients.get_mut(&client) {
+            // Segments may go without the client's doing: no sign of life.
+            known.segments = segments;
+        }
+    }
+
+    fn freeze(&mut self, now: Moment, frozen: bool) {
+        if self.frozen {
+            self.discount(now);
+        }
+        self.frozen = frozen;
+    }
+
+    fn tick(&mut self, now: Moment, effects: &mut Vec<ClientsEffect>) {
+        if self.frozen {
+            self.discount(now);
+            return;
+        }
+        self.discount_stall(now);
+        self.judged_at = Some(now);
+        let ttl_ms = self.config.client_ttl_ms;
+        let spared = self.spared(now);
+        let mut offline = Vec::new();
+        self.counts.suspected = 0;
+        for (&client, known) in &mut self.clients {
+            let standing = known.judge(now, ttl_ms);
+            if standing == Standing::Offline && !spared {
+                offline.push(client);
+                continue;
+            }
+            self.counts.suspected += u64::from(standing != Standing::Active);
+            if known.must_be_asked(now, ttl_ms) {
+                let silent_ms = known.silent_ms(now);
+                effects.push(ClientsEffect::AskAttention { client, silent_ms });
+            }
+        }
+        for client in offline {
+            self.clients.remove(&client);
+            self.counts.offline_total += 1;
+            effects.push(ClientsEffect::Offline { client });
+        }
+    }
+
+    /// A tick that comes late shows that the master hung. Pings may still wait in its queues, so
+    /// what exceeds the usual time between two ticks is taken off everyone's silence.
+    fn discount_stall(&mut self, now: Moment) {
+        let period_ms = self.config.tick_period_ms;
+        let gap_ms = self.judged_at.map_or(0, |judged_at| now.since_ms(judged_at));
+        if gap_ms > period_ms.saturating_mul(STALL_PERIODS) {
+            let excess_ms = gap_ms - period_ms;
+            self.counts.stalls_total += 1;
+            self.counts.stalled_ms_total = self.counts.stalled_ms_total.saturating_add(excess_ms);
+            self.postpone(now, excess_ms);
+        }
+    }
+
+    /// Takes all time since the latest judgement off everyone's silence.
+    fn discount(&mut self, now: Moment) {
+        let gap_ms = self.judged_at.map_or(0, |judged_at| now.since_ms(judged_at));
+        self.judged_at = Some(now);
+        self.postpone(now, gap_ms);
+    }
+
+    fn postpone(&mut self, now: Moment, by_ms: u64) {
+        for known in self.clients.values_mut() {
+            known.postpone(now, by_ms);
+        }
+        if let Some(outage) = &mut self.outage {
+            outage.spares_until = outage.spares_until.after_ms(by_ms);
+        }
+    }
+
+    /// Whether nobody goes offline at this tick, because most clients fell silent together: that
+    /// looks like the network. They get one TTL more, once for each such outage.
+    fn spared(&mut self, now: Moment) -> bool {
+        let ttl_ms = self.config.client_ttl_ms;
+        let census = Census::of(self.clients.values(), now, ttl_ms);
+        if self.outage.is_some() && census.late == 0 {
+            self.outage = None;
+        }
+        if self.outage.is_none() && census.is_outage() {
+            self.outage = Some(Outage { spares_until: now.after_ms(ttl_ms) });
+            self.counts.graces_total += 1;
+        }
+        self.outage.as_ref().is_some_and(|outage| now < outage.spares_until)
+    }
+
+    fn entries(&self, now: Moment) -> Vec<ClientEntry> {
+        let entry = |(&client, known): (&ClientId, &Client)| ClientEntry {
+            client,
+            name: known.name.clone(),
+            state: if known.suspected() { ClientState::Suspected } else { ClientState::Active },
+            silent_ms: known.silent_ms(now),
+            segments: known.segments,
+        };
+        self.clients.iter().map(entry).collect()
+    }
+}
+
+/// A tick is late after this many periods: one missed tick may be chance.
+const STALL_PERIODS: u64 = 2;
+
+#[cfg(test)]
+mod tests;

@@ -6,12 +6,16 @@
 //! on kameo: they receive, stamp the time, apply, and send what came out.
 
 pub mod clients;
+pub mod clock;
+pub mod core;
+pub mod invariant;
 pub mod moment;
 pub mod pages;
 pub mod pool;
 pub mod request;
 pub mod route;
 pub mod shard;
+mod shell;
 
 pub use moment::Moment;
 pub use pages::PageRun;

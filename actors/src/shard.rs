@@ -1,3 +1,30 @@
 //! The shard: its keys' objects, and the ranges that hold their bytes.
+//!
+//! Begin with [`state`]: it receives every message. Each concern has its file: [`read`], [`put`]
+//! with [`place`] and [`park`], [`remove`], [`evict`], [`vacate`], [`usage`]. The lasting state is
+//! in [`ledger`], over the structures [`index`], [`keys`], [`objects`] and [`ranges`].
 
+pub mod config;
 pub mod message;
+pub mod state;
+
+pub(crate) mod actor;
+pub mod check;
+mod evict;
+mod holds;
+mod index;
+mod keys;
+mod ledger;
+mod objects;
+mod park;
+mod pins;
+mod place;
+mod prefetch;
+mod put;
+mod ranges;
+mod read;
+mod remove;
+mod segments;
+mod unfinished;
+mod usage;
+mod vacate;

@@ -51,7 +51,7 @@ error_codes! {
     UnsupportedVersion = 2, "no protocol version in common";
     /// A message kind that this version does not have.
     UnknownKind = 3, "unknown message kind";
-    /// A frame, batch, key, name or list above its limit.
+    /// A frame, batch, list or name above its limit.
     TooLarge = 4, "a limit of the protocol is exceeded";
     /// The first request of a connection must be a hello.
     HelloRequired = 5, "the first request of a connection must be a hello";

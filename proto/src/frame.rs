@@ -294,8 +294,14 @@ pub fn decode_body<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, WireErro
 }
 
 fn take_message<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<(T, &'a [u8]), WireError> {
-    postcard::take_from_bytes(body)
-        .map_err(|error| WireError::new(ErrorCode::Malformed, error.to_string()))
+    postcard::take_from_bytes(body).map_err(|error| {
+        let text = match error {
+            postcard::Error::DeserializeUnexpectedEnd => "the body ends too early",
+            postcard::Error::DeserializeBadUtf8 => "a text is not in utf-8",
+            _ => "the body is not the message that its kind announces",
+        };
+        WireError::new(ErrorCode::Malformed, text)
+    })
 }
 
 fn check_end(rest: &[u8]) -> Result<(), WireError> {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 use crate::error::{ErrorCode, WireError};
 
@@ -30,8 +30,10 @@ impl<'de, const MAX: usize, T: Deserialize<'de>> Visitor<'de> for LastList<MAX, 
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
-        // The codec gives no hint when the body is too short for the announced count.
-        let mut items = Vec::with_capacity(list.size_hint().unwrap_or(0).min(MAX + 1));
+        // The codec gives no hint if fewer bytes are left than items were announced, and each item
+        // takes one at least.
+        let announced = list.size_hint().ok_or_else(|| A::Error::custom("the list is cut off"))?;
+        let mut items = Vec::with_capacity(announced.min(MAX + 1));
         while items.len() <= MAX
             && let Some(item) = list.next_element()?
         {

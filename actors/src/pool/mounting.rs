@@ -1,0 +1,226 @@
+//! Mount and remount.
+
+use std::collections::BTreeMap;
+
+use mooring_proto::error::{ErrorCode, WireError};
+use mooring_proto::limits::{
+    NAME_BYTES_MAX, REMOUNT_SEGMENTS_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
+};
+use mooring_proto::message::segment::{MountGrant, MountRequest, Segment};
+use mooring_proto::{ClientId, SegmentId};
+
+use super::Pool;
+use super::message::{Mount, PoolEffect, PoolOrder};
+use super::segment::{MountedSegment, Phase};
+use crate::moment::Moment;
+use crate::pages::PageRun;
+
+/// What becomes of one entry of a request.
+#[derive(Debug)]
+enum Planned {
+    /// It is mounted already.
+    Known(Mount),
+    /// It is mounted now.
+    New,
+    /// It repeats an entry before it.
+    Repeats(usize),
+}
+
+impl Pool {
+    /// Mounts all these segments of a client or, with an error, none of them. What is mounted
+    /// already with the same identity stays as it is.
+    pub(super) fn mount(
+        &mut self,
+        now: Moment,
+        client: ClientId,
+        mounts: Vec<MountRequest>,
+        effects: &mut Vec<PoolEffect>,
+    ) -> Result<Vec<MountGrant>, WireError> {
+        let plan = self.plan(client, &mounts)?;
+        let new = plan.iter().filter(|planned| matches!(planned, Planned::New)).count();
+        if new > self.segments.room() {
+            let text = format!("the segment table has room for {} more", self.segments.room());
+            return Err(
+                WireError::new(ErrorCode::Overloaded, text).retry_after_ms(LEAVING_RETRY_MS)
+            );
+        }
+        self.remnants.forget_expired(now);
+        let mut grants: Vec<MountGrant> = Vec::with_capacity(plan.len());
+        for (planned, request) in plan.into_iter().zip(mounts) {
+            let grant = match planned {
+                Planned::Known(mount) => self.grant_of(mount),
+                Planned::New => {
+                    let mount = self.open(now, client, request, effects)?;
+                    self.grant_of(mount)
+                }
+                Planned::Repeats(before) => grants[before],
+            };
+            grants.push(grant);
+        }
+        // Told even if nothing has changed: whoever judges the client learns that it is complete.
+        self.changed_clients.insert(client);
+        Ok(grants)
+    }
+
+    /// Checks all entries, against the mounted segments and against each other.
+    fn plan(&self, client: ClientId, mounts: &[MountRequest]) -> Result<Vec<Planned>, WireError> {
+        if mounts.len() > REMOUNT_SEGMENTS_MAX {
+            let text =
+                format!("segments has {} entries, at most {REMOUNT_SEGMENTS_MAX}", mounts.len());
+            return Err(WireError::new(ErrorCode::TooLarge, text));
+        }
+        let mut plan = Vec::with_capacity(mounts.len());
+        let mut seen: BTreeMap<SegmentId, usize> = BTreeMap::new();
+        let mut bases: BTreeMap<u64, &Segment> = BTreeMap::new();
+        for (index, request) in mounts.iter().enumerate() {
+            let segment = &request.segment;
+            check_fields(segment)?;
+            if let Some(&before) = seen.get(&segment.segment) {
+                if mounts[before].segment != *segment {
+                    return Err(conflict(segment.segment));
+                }
+                plan.push(Planned::Repeats(before));
+                continue;
+            }
+            seen.insert(segment.segment, index);
+            if let Some(known) = self.segments.by_id(segment.segment) {
+                plan.push(Planned::Known(same_mount(known, client, segment)?));
+            } else {
+                if let Some(other) = self.segments.overlapping(client, segment) {
+                    return Err(overlap_with(other, segment));
+                }
+                plan.push(Planned::New);
+            }
+            let before = bases.range(..segment.base + segment.size_bytes).next_back();
+            if let Some((_, other)) = before
+                && other.base + other.size_bytes > segment.base
+            {
+                return Err(overlap(segment.segment, other.segment));
+            }
+            bases.insert(segment.base, segment);
+        }
+        Ok(plan)
+    }
+
+    /// Mounts a segment that has passed all checks.
+    fn open(
+        &mut self,
+        now: Moment,
+        client: ClientId,
+        request: MountRequest,
+        effects: &mut Vec<PoolEffect>,
+    ) -> Result<Mount, WireError> {
+        let MountRequest { segment: identity, mounted_with } = request;
+        let id = identity.segment;
+        let remembered = self.remnants.recall(&identity);
+        let Some(mount) = self.segments.insert(client, identity) else {
+            return Err(WireError::new(ErrorCode::Internal, "no slot is free"));
+        };
+        let Some(segment) = self.segments.of_mount(mount) else {
+            return Err(WireError::new(ErrorCode::Internal, "the mount is not in its slot"));
+        };
+        let page_bytes = u64::from(segment.page_bytes);
+        for remnant in &remembered.ranges {
+            let from = (remnant.offset_bytes / page_bytes) as u32;
+            let end = (remnant.offset_bytes + remnant.length_bytes).div_ceil(page_bytes) as u32;
+            let window = PageRun::between(from, end.min(segment.heap.pages()));
+            segment.heap.withhold(window, remnant.until);
+        }
+        let mounted = PoolOrder::SegmentMounted {
+            mount,
+            segment: id,
+            capacity_bytes: segment.capacity_bytes(),
+            page_bytes: segment.page_bytes,
+        };
+        if let Some(due) = segment.heap.next_expiry() {
+            self.timers.insert((due, mount.slot));
+        }
+        self.order_all(mounted, effects);
+        let former = mounted_with.is_some_and(|with| with != self.config.incarnation);
+        let rests_until = former.then(|| now.after_ms(self.config.lease_ttl_ms));
+        if let Some(until) = rests_until.max(remembered.whole_until) {
+            self.segments.set_phase(mount.slot, Phase::Quarantined { until });
+            self.timers.insert((until, mount.slot));
+            self.order_all(PoolOrder::SegmentPlaceable { mount, placeable: false }, effects);
+        }
+        self.table_changed = true;
+        self.space.placement_changed();
+        Ok(mount)
+    }
+
+    fn grant_of(&self, mount: Mount) -> MountGrant {
+        MountGrant {
+            slot: u32::from(mount.slot.0),
+            generation: mount.generation.0,
+            incarnation: self.config.incarnation,
+        }
+    }
+}
+
+/// The mount of a segment with a known id, if it is the same segment.
+fn same_mount(
+    known: &MountedSegment,
+    client: ClientId,
+    segment: &Segment,
+) -> Result<Mount, WireError> {
+    if !known.is_mounted() {
+        return Err(leaving(segment.segment));
+    }
+    if known.client != client || known.identity != *segment {
+        return Err(conflict(segment.segment));
+    }
+    Ok(known.mount)
+}
+
+/// Each field within its bounds.
+fn check_fields(segment: &Segment) -> Result<(), WireError> {
+    let Segment { base, size_bytes, endpoint, .. } = segment;
+    let fault = if *size_bytes < SEGMENT_BYTES_MIN {
+        format!("size_bytes is {size_bytes}, at least {SEGMENT_BYTES_MIN}")
+    } else if *size_bytes > SEGMENT_BYTES_MAX {
+        format!("size_bytes is {size_bytes}, at most {SEGMENT_BYTES_MAX}")
+    } else if *base == 0 {
+        "base is zero".to_owned()
+    } else if base.checked_add(*size_bytes).is_none() {
+        format!("base + size_bytes overflows: {base} + {size_bytes}")
+    } else if endpoint.is_empty() {
+        "endpoint is empty".to_owned()
+    } else if endpoint.len() > NAME_BYTES_MAX {
+        format!("endpoint has {} bytes, at most {NAME_BYTES_MAX}", endpoint.len())
+    } else {
+        return Ok(());
+    };
+    Err(WireError::new(ErrorCode::InvalidSegment, format!("segment {}: {fault}", segment.segment)))
+}
+
+fn conflict(segment: SegmentId) -> WireError {
+    let text = format!(
+        "segment {segment} is known with another owner, base, size_bytes, endpoint or certificate_sha256"
+    );
+    WireError::new(ErrorCode::SegmentConflict, text)
+}
+
+fn leaving(segment: SegmentId) -> WireError {
+    let text = format!("segment {segment} is still being unmounted");
+    WireError::new(ErrorCode::SegmentLeaving, text).retry_after_ms(LEAVING_RETRY_MS)
+}
+
+fn overlap(segment: SegmentId, other: SegmentId) -> WireError {
+    let text = format!("segment {segment}: base and size_bytes overlap segment {other}");
+    WireError::new(ErrorCode::SegmentOverlap, text)
+}
+
+fn overlap_with(other: &MountedSegment, segment: &Segment) -> WireError {
+    if !other.is_mounted() {
+        return leaving(other.identity.segment);
+    }
+    // A store that was started again meets the mount of its former process until that one is
+    // found to be offline, so trying again is of use.
+    overlap(segment.segment, other.identity.segment).retry_after_ms(OVERLAP_RETRY_MS)
+}
+
+/// A sweep runs in slices and takes from a millisecond to some seconds.
+const LEAVING_RETRY_MS: u32 = 100;
+
+/// About the time in which a silent client is found to be offline.
+const OVERLAP_RETRY_MS: u32 = 1_000;

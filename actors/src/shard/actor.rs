@@ -1,0 +1,150 @@
+//! The shell of a shard: receives, stamps the time, applies, and sends what came out.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+
+use kameo::actor::{ActorRef, WeakActorRef};
+use kameo::mailbox::{MailboxReceiver, Signal};
+use kameo::message::{Context, Message};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::message::{ShardEffect, ShardMessage, ShardReply, ShardRequest};
+use super::state::Shard;
+use crate::clock::Clock;
+use crate::moment::Moment;
+use crate::pool::message::PoolMessage;
+use crate::request::RequestId;
+use crate::route::ShardId;
+use crate::shell::{Call, FaultGuard, Lanes};
+
+/// A request with the moment by which its caller stops waiting.
+pub(crate) type ShardCall = Call<(Option<Moment>, ShardRequest), ShardReply>;
+
+/// A shard on kameo.
+pub(crate) struct ShardActor {
+    shard: Shard,
+    id: ShardId,
+    clock: Clock,
+    lanes: Lanes,
+    control: mpsc::UnboundedReceiver<ShardMessage>,
+    on_fault: fn(&str),
+    waiting: HashMap<RequestId, oneshot::Sender<ShardReply>>,
+    last_request: u64,
+    ticks: Interval,
+    /// The shard has a slice of a long job to do.
+    slice_due: bool,
+    /// The last turn was a slice, so that the mailbox is next.
+    sliced: bool,
+    effects: Vec<ShardEffect>,
+}
+
+/// What a shard's actor is made of.
+pub(crate) struct ShardArgs {
+    pub(crate) shard: Shard,
+    pub(crate) id: ShardId,
+    pub(crate) clock: Clock,
+    pub(crate) lanes: Lanes,
+    pub(crate) control: mpsc::UnboundedReceiver<ShardMessage>,
+    pub(crate) on_fault: fn(&str),
+}
+
+impl ShardActor {
+    fn apply(&mut self, message: ShardMessage) {
+        let guard = FaultGuard { actor: "shard", on_fault: self.on_fault };
+        let mut effects = std::mem::take(&mut self.effects);
+        self.shard.apply(self.clock.now(), message, &mut effects);
+        drop(guard);
+        for effect in effects.drain(..) {
+            self.carry_out(effect);
+        }
+        self.effects = effects;
+    }
+
+    fn carry_out(&mut self, effect: ShardEffect) {
+        match effect {
+            ShardEffect::Reply { id, reply } => {
+                if let Some(caller) = self.waiting.remove(&id) {
+                    // A caller that has gone needs no answer.
+                    let _ = caller.send(reply);
+                }
+            }
+            ShardEffect::Report(report) => {
+                // The pool's lane closes only when the process ends.
+                let _ = self.lanes.pool.send(PoolMessage::Shard { shard: self.id, report });
+            }
+            ShardEffect::Continue => self.slice_due = true,
+        }
+    }
+}
+
+impl kameo::Actor for ShardActor {
+    type Args = ShardArgs;
+    type Error = Infallible;
+
+    async fn on_start(args: ShardArgs, _: ActorRef<Self>) -> Result<Self, Infallible> {
+        let mut ticks = tokio::time::interval(TICK_PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(ShardActor {
+            shard: args.shard,
+            id: args.id,
+            clock: args.clock,
+            lanes: args.lanes,
+            control: args.control,
+            on_fault: args.on_fault,
+            waiting: HashMap::new(),
+            last_request: 0,
+            ticks,
+            slice_due: false,
+            sliced: false,
+            effects: Vec::new(),
+        })
+    }
+
+    /// Control first, then a request, then a slice of a long job; a job that is due gets every
+    /// second turn, so that neither starves.
+    async fn next(
+        &mut self,
+        _: WeakActorRef<Self>,
+        mailbox: &mut MailboxReceiver<Self>,
+    ) -> Result<Option<Signal<Self>>, Infallible> {
+        loop {
+            while let Ok(message) = self.control.try_recv() {
+                self.apply(message);
+            }
+            if self.slice_due {
+                if self.sliced && let Ok(signal) = mailbox.try_recv() {
+                    self.sliced = false;
+                    return Ok(Some(signal));
+                }
+                self.slice_due = false;
+                self.sliced = true;
+                self.apply(ShardMessage::Continue);
+                // A slice is long beside a request: give the runtime's other tasks their turn.
+                tokio::task::yield_now().await;
+                continue;
+            }
+            tokio::select! {
+                biased;
+                Some(message) = self.control.recv() => self.apply(message),
+                _ = self.ticks.tick() => self.apply(ShardMessage::Tick),
+                signal = mailbox.recv() => return Ok(signal),
+            }
+        }
+    }
+}
+
+impl Message<ShardCall> for ShardActor {
+    type Reply = ();
+
+    async fn handle(&mut self, call: ShardCall, _: &mut Context<Self, ()>) {
+        self.last_request += 1;
+        let id = RequestId(self.last_request);
+        let (deadline, request) = call.request;
+        self.waiting.insert(id, call.reply);
+        self.apply(ShardMessage::Request { id, deadline, request });
+    }
+}
+
+/// Leases, holds and timeouts are judged this often; it bounds by how much they end late.
+const TICK_PERIOD: std::time::Duration = std::time::Duration::from_millis(10);

@@ -1,0 +1,121 @@
+//! Eviction: the oldest unleased objects of a segment make room, counted in bytes.
+
+use super::objects::{ObjectHandle, ObjectState};
+use super::ranges::{RangeHandle, Recency, SegmentIndex};
+use super::state::Shard;
+use crate::moment::Moment;
+
+impl Shard {
+    /// Whether an order of the pool is not carried out yet.
+    pub(super) fn eviction_due(&self) -> bool {
+        !self.segments.evicting().is_empty()
+    }
+
+    /// One slice of what the pool has ordered.
+    pub(super) fn evict_ordered(&mut self, now: Moment) {
+        let mut budget = EVICTIONS_MAX;
+        while let Some(index) = self.segments.evicting().last().copied() {
+            if !self.segments.at(index).owes_eviction() {
+                self.segments.end_eviction(index);
+                continue;
+            }
+            if budget == 0 {
+                return;
+            }
+            budget -= 1;
+            if self.evict_oldest(now, index).is_none() {
+                // Nothing here may go now. The pool sees it in the next report and orders anew.
+                self.segments.forgive_eviction(index);
+            }
+        }
+    }
+
+    /// Evicts the oldest replica of a segment, an unpinned one if there is any, and says how many
+    /// bytes that freed; `None` if none may go.
+    pub(super) fn evict_oldest(&mut self, now: Moment, index: SegmentIndex) -> Option<u64> {
+        self.ledger.settle_leases(index, now, SETTLED_MAX);
+        let ranges = self.ledger.ranges();
+        let victim = ranges
+            .oldest(index, Recency::Idle)
+            .or_else(|| ranges.oldest(index, Recency::SoftPinned))?;
+        Some(self.evict(now, victim))
+    }
+
+    /// Evicts one replica and says how many bytes that freed.
+    pub(super) fn evict(&mut self, now: Moment, victim: RangeHandle) -> u64 {
+        let index = self.ledger.ranges().segment(victim);
+        let freed_bytes = self.ledger.ranges().length_bytes(victim);
+        debug_assert!(!self.leased(self.ledger.owner(victim), now), "lease: a leased range stays");
+        if self.erase_replica(now, victim, None) {
+            self.counters.evicted_objects += 1;
+        }
+        self.counters.evicted_bytes += freed_bytes;
+        let segment = self.segments.at_mut(index);
+        segment.evicted_total_bytes += freed_bytes;
+        segment.space_bytes += freed_bytes;
+        self.room_made |= !self.parked.is_empty();
+        freed_bytes
+    }
+
+    /// Removes an object with all that the shard knows of it.
+    pub(super) fn erase(&mut self, now: Moment, object: ObjectHandle, held_until: Option<Moment>) {
+        self.forget(object);
+        self.ledger.erase(&mut self.segments, object, now, held_until);
+        self.room_made |= !self.parked.is_empty();
+    }
+
+    /// Removes one replica, and the object with its last one. Whether the object is gone.
+    pub(super) fn erase_replica(
+        &mut self,
+        now: Moment,
+        replica: RangeHandle,
+        held_until: Option<Moment>,
+    ) -> bool {
+        let object = self.ledger.owner(replica);
+        if self.ledger.replicas(object).nth(1).is_none() {
+            self.forget(object);
+        }
+        self.ledger.erase_replica(&mut self.segments, replica, now, held_until)
+    }
+
+    /// Removes the replicas of an object that lie on lost segments, and the object with its last
+    /// one.
+    pub(super) fn erase_unreachable(
+        &mut self,
+        now: Moment,
+        object: ObjectHandle,
+        held_until: Option<Moment>,
+    ) {
+        let lost: Vec<RangeHandle> = self
+            .ledger
+            .replicas(object)
+            .filter(|range| !self.segments.readable(self.ledger.ranges().segment(*range)))
+            .collect();
+        for range in lost {
+            self.erase_replica(now, range, held_until);
+        }
+    }
+
+    /// Forgets what stands beside the record of an object.
+    fn forget(&mut self, object: ObjectHandle) {
+        if self.ledger.objects().state(object) == ObjectState::Writing {
+            self.unfinished.remove(object);
+        }
+        if self.ledger.objects().flags(object).soft_pin {
+            self.soft_pins.remove(object);
+        }
+    }
+
+    /// Until when a reader may hold a descriptor of an object; `None` if it was never readable.
+    pub(super) fn leased_until(&self, object: ObjectHandle) -> Option<Moment> {
+        let objects = self.ledger.objects();
+        (objects.state(object) == ObjectState::Readable).then(|| objects.lease_until(object))
+    }
+}
+
+/// Objects that one slice of eviction removes: about 100 µs of work, so that a get that comes
+/// meanwhile waits no longer.
+const EVICTIONS_MAX: usize = 128;
+
+/// Ended leases that one eviction settles on the way.
+const SETTLED_MAX: usize = 64;

@@ -1,0 +1,406 @@
+//! The lasting part of a shard: objects, their keys and ranges, and holds.
+//!
+//! Every change to it passes through the methods of [`Ledger`], and nothing else can make one: the
+//! fields are private to this file. A restore replays them, and a log of the same calls could make
+//! a crash as harmless as a planned restart. Leases and recency are not lasting in this sense: they
+//! only ever protect longer or order otherwise, so they are touched directly.
+
+use super::holds::Holds;
+use super::index::Index;
+use super::keys::{KeyAddress, Keys, KeysFull};
+use super::objects::{Object, ObjectFlags, ObjectHandle, ObjectState, Objects};
+use super::ranges::{RangeHandle, Ranges, Recency, SegmentIndex};
+use super::segments::Segments;
+use crate::moment::Moment;
+use crate::pool::message::Remnant;
+use crate::route::{KeyHash, Route};
+
+/// The lasting part of a shard.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    route: Route,
+    index: Index,
+    keys: Keys,
+    objects: Objects,
+    ranges: Ranges,
+    holds: Holds,
+}
+
+/// A new object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reservation<'a> {
+    /// Its key.
+    pub(super) key: &'a [u8],
+    /// The hash of the key.
+    pub(super) hash: KeyHash,
+    /// Its size.
+    pub(super) size_bytes: u64,
+    /// The number of its put.
+    pub(super) sequence: u64,
+    /// Never to be evicted.
+    pub(super) hard_pin: bool,
+    /// Where its replicas lie: allocated ranges, at least one, each on another segment.
+    pub(super) ranges: &'a [RangeHandle],
+}
+
+impl Ledger {
+    pub(super) fn new(route: Route) -> Ledger {
+        Ledger {
+            route,
+            index: Index::new(),
+            keys: Keys::new(),
+            objects: Objects::new(),
+            ranges: Ranges::new(),
+            holds: Holds::default(),
+        }
+    }
+
+    /// Makes an object that is being written. Its ranges belong to it from here on.
+    ///
+    /// # Errors
+    /// When the key arena is full; the ranges stay with the caller.
+    pub(super) fn reserve(
+        &mut self,
+        segments: &mut Segments,
+        reservation: Reservation<'_>,
+    ) -> Result<ObjectHandle, KeysFull> {
+        // The handle must be known before the key is stored, since the key remembers its owner.
+        let object = self.objects.insert(Object {
+            key: KeyAddress::default(),
+            key_length: reservation.key.len() as u16,
+            state: ObjectState::Writing,
+            flags: ObjectFlags { hard_pin: reservation.hard_pin, soft_pin: false },
+            size_bytes: reservation.size_bytes,
+            lease_until: Moment::default(),
+            first_range: reservation.ranges[0].0,
+            sequence: reservation.sequence,
+        });
+        match self.keys.push(object.0, reservation.key) {
+            Ok(address) => self.objects.set_key(object, address),
+            Err(full) => {
+                self.objects.remove(object);
+                return Err(full);
+            }
+        }
+        self.index.insert(reservation.hash.tag(), object);
+        let mut next = RangeHandle::NONE;
+        for &range in reservation.ranges.iter().rev() {
+            self.ranges.set_owner(range, object.0);
+            self.ranges.set_sibling(range, next);
+            next = range;
+            segments.note_unfinished(
+                self.ranges.segment(range),
+                self.ranges.length_bytes(range) as i64,
+            );
+        }
+        Ok(object)
+    }
+
+    /// Makes an object readable. Its last access is now.
+    pub(super) fn complete(
+        &mut self,
+        segments: &mut Segments,
+        object: ObjectHandle,
+        now: Moment,
+        soft_pin: bool,
+    ) {
+        let hard_pin = self.objects.flags(object).hard_pin;
+        self.objects.set_state(object, ObjectState::Readable);
+        self.objects.set_flags(object, ObjectFlags { hard_pin, soft_pin });
+        self.objects.set_lease_until(object, now);
+        let mut range = self.first_range(object);
+        while !range.is_none() {
+            let segment = self.ranges.segment(range);
+            let length_bytes = self.ranges.length_bytes(range);
+            segments.note_unfinished(segment, -(length_bytes as i64));
+            if hard_pin {
+                segments.note_pinned(segment, length_bytes as i64);
+            } else {
+                self.ranges.push_newest(range, resting_list(soft_pin));
+            }
+            range = self.ranges.sibling(range);
+        }
+    }
+
+    /// Ends the soft pin of an object, if it still has one.
+    pub(super) fn end_soft_pin(&mut self, object: ObjectHandle) {
+        let flags = self.objects.flags(object);
+        self.objects.set_flags(object, ObjectFlags { soft_pin: false, ..flags });
+        let mut range = self.first_range(object);
+        while !range.is_none() {
+            if self.ranges.listed(range) == Some(Recency::SoftPinned) {
+                self.ranges.push_newest(range, Recency::Idle);
+            }
+            range = self.ranges.sibling(range);
+        }
+    }
+
+    /// Removes an object. Its ranges are free at once, or held until a moment that has not passed.
+    pub(super) fn erase(
+        &mut self,
+        segments: &mut Segments,
+        object: ObjectHandle,
+        now: Moment,
+        held_until: Option<Moment>,
+    ) {
+        let hash = self.route.hash(self.key(object));
+        let removed = self.index.remove(hash.tag(), object);
+        assert!(removed, "every object is in the index");
+        let mut range = self.first_range(object);
+        while !range.is_none() {
+            let next = self.ranges.sibling(range);
+            self.forget_range(segments, object, range, now, held_until);
+            range = next;
+        }
+        let record = self.objects.remove(object);
+        self.keys.remove(record.key, usize::from(record.key_length));
+    }
+
+    /// Removes one replica of an object, and the object with its last one. Says whether the object
+    /// is gone.
+    pub(super) fn erase_replica(
+        &mut self,
+        segments: &mut Segments,
+        replica: RangeHandle,
+        now: Moment,
+        held_until: Option<Moment>,
+    ) -> bool {
+        let object = self.owner(replica);
+        let first = self.first_range(object);
+        if first == replica && self.ranges.sibling(replica).is_none() {
+            self.erase(segments, object, now, held_until);
+            return true;
+        }
+        let after = self.ranges.sibling(replica);
+        if first == replica {
+            self.objects.set_first_range(object, after.0);
+        } else {
+            let mut before = first;
+            while self.ranges.sibling(before) != replica {
+                before = self.ranges.sibling(before);
+            }
+            self.ranges.set_sibling(before, after);
+        }
+        self.forget_range(segments, object, replica, now, held_until);
+        false
+    }
+
+    /// Takes a range from its object: free, held, or remembered with its lost segment.
+    fn forget_range(
+        &mut self,
+        segments: &mut Segments,
+        object: ObjectHandle,
+        range: RangeHandle,
+        now: Moment,
+        held_until: Option<Moment>,
+    ) {
+        let segment = self.ranges.segment(range);
+        let length_bytes = self.ranges.length_bytes(range);
+        segments.mark_changed(segment);
+        if self.objects.state(object) == ObjectState::Writing {
+            segments.note_unfinished(segment, -(length_bytes as i64));
+        } else if self.objects.flags(object).hard_pin {
+            segments.note_pinned(segment, -(length_bytes as i64));
+        }
+        match held_until.filter(|until| *until > now) {
+            None => self.ranges.free(range),
+            Some(until) if !segments.readable(segment) => {
+                let offset_bytes = self.ranges.offset_bytes(range);
+                segments.note_remnant(segment, Remnant { offset_bytes, length_bytes, until });
+                self.ranges.free(range);
+            }
+            Some(until) => {
+                let hold = self.holds.add(range, until);
+                self.ranges.hold(range, hold);
+            }
+        }
+    }
+
+    /// Frees the held ranges whose time has come, at most this many. Says how many.
+    pub(super) fn release_holds(
+        &mut self,
+        segments: &mut Segments,
+        now: Moment,
+        budget: usize,
+    ) -> usize {
+        let mut released = 0;
+        while released < budget {
+            let Some(range) = self.holds.take_ended(now) else { break };
+            segments.mark_changed(self.ranges.segment(range));
+            self.ranges.free(range);
+            released += 1;
+        }
+        released
+    }
+
+    /// Forgets a held range of a lost segment; it lives on as a remnant.
+    pub(super) fn release_lost_hold(&mut self, segments: &mut Segments, range: RangeHandle) {
+        let until = self.holds.remove(self.ranges.owner(range));
+        let remnant = Remnant {
+            offset_bytes: self.ranges.offset_bytes(range),
+            length_bytes: self.ranges.length_bytes(range),
+            until,
+        };
+        segments.note_remnant(self.ranges.segment(range), remnant);
+        self.ranges.free(range);
+    }
+
+    /// Until when a held range is held.
+    pub(super) fn held_until(&self, range: RangeHandle) -> Moment {
+        self.holds.until(self.ranges.owner(range))
+    }
+
+    /// The object with this key, whatever its state.
+    pub(super) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<ObjectHandle> {
+        self.index.find(hash.tag(), |object| self.key(object) == key)
+    }
+
+    /// Brings the lines that a lookup needs nearer: first the slot, then, with the candidate that
+    /// [`Ledger::probe`] names, the record and the key.
+    pub(super) fn prefetch_slot(&self, hash: KeyHash) {
+        self.index.prefetch(hash.tag());
+    }
+
+    /// The likely object of a hash; its record is on its way into the cache afterwards.
+    pub(super) fn probe(&self, hash: KeyHash) -> Option<ObjectHandle> {
+        let object = self.index.probe(hash.tag())?;
+        self.objects.prefetch(object);
+        Some(object)
+    }
+
+    /// Brings key and first range of a likely object nearer.
+    pub(super) fn prefetch_object(&self, object: ObjectHandle) {
+        self.keys.prefetch(self.objects.key(object));
+        self.ranges.prefetch(self.first_range(object));
+    }
+
+    /// The key of an object.
+    pub(super) fn key(&self, object: ObjectHandle) -> &[u8] {
+        self.keys.bytes(self.objects.key(object), usize::from(self.objects.key_length(object)))
+    }
+
+    /// The object that owns a used range.
+    pub(super) fn owner(&self, range: RangeHandle) -> ObjectHandle {
+        ObjectHandle(self.ranges.owner(range))
+    }
+
+    /// The first replica of an object.
+    pub(super) fn first_range(&self, object: ObjectHandle) -> RangeHandle {
+        RangeHandle(self.objects.first_range(object))
+    }
+
+    /// The replicas of an object.
+    pub(super) fn replicas(&self, object: ObjectHandle) -> impl Iterator<Item = RangeHandle> {
+        let first = Some(self.first_range(object));
+        std::iter::successors(first, |range| {
+            Some(self.ranges.sibling(*range)).filter(|sibling| !sibling.is_none())
+        })
+    }
+
+    /// The records, to read.
+    pub(super) fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// The ranges, to read.
+    pub(super) fn ranges(&self) -> &Ranges {
+        &self.ranges
+    }
+
+    /// The ranges, for spans, provisional allocation and recency. Not for ranges of objects.
+    pub(super) fn ranges_mut(&mut self) -> &mut Ranges {
+        &mut self.ranges
+    }
+
+    /// Extends the lease of a readable object and makes it the newest of its segments.
+    pub(super) fn lease(&mut self, object: ObjectHandle, until: Moment) {
+        if self.objects.lease_until(object) < until {
+            self.objects.set_lease_until(object, until);
+        }
+        if self.objects.flags(object).hard_pin {
+            return;
+        }
+        let mut range = self.first_range(object);
+        while !range.is_none() {
+            self.ranges.push_newest(range, Recency::Leased);
+            range = self.ranges.sibling(range);
+        }
+    }
+
+    /// Moves ranges whose lease has ended to the list from which they can be evicted, at most this
+    /// many. Leases all last equally long, so the list is in the order of their ends.
+    pub(super) fn settle_leases(&mut self, segment: SegmentIndex, now: Moment, budget: usize) {
+        for _ in 0..budget {
+            let Some(range) = self.ranges.oldest(segment, Recency::Leased) else { return };
+            let object = self.owner(range);
+            if self.objects.lease_until(object) > now {
+                return;
+            }
+            let soft_pin = self.objects.flags(object).soft_pin;
+            self.ranges.push_newest(range, resting_list(soft_pin));
+        }
+    }
+
+    /// Whether so much of the key arena is dead that it must be cleaned now.
+    pub(super) fn keys_need_cleaning(&self) -> bool {
+        self.keys.needs_cleaning()
+    }
+
+    /// Whether cleaning the key arena is worth the while when nothing else is to do.
+    pub(super) fn keys_worth_cleaning(&self) -> bool {
+        self.keys.worth_cleaning()
+    }
+
+    /// Moves some keys out of nearly empty chunks, so that memory does not grow with churn.
+    pub(super) fn clean_keys(&mut self, budget_bytes: usize) {
+        self.keys.clean_step(budget_bytes, &mut self.objects);
+    }
+
+    /// Bytes of memory that the structures take.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes()
+            + self.keys.memory_bytes()
+            + self.objects.memory_bytes()
+            + self.ranges.memory_bytes()
+    }
+
+    /// Whether every object stands in the index under its key, owns its ranges, and nothing else
+    /// does. For tests.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.ranges.check()?;
+        if self.index.len() != self.objects.len() {
+            return Err(format!(
+                "{} objects, {} of them in the index",
+                self.objects.len(),
+                self.index.len()
+            ));
+        }
+        let mut cursor = 0;
+        while let Some(object) = self.objects.next_from(cursor) {
+            cursor = object.0 + 1;
+            let key = self.key(object);
+            if self.find(self.route.hash(key), key) != Some(object) {
+                return Err(format!("object {} is not found by its key", object.0));
+            }
+            let mut range = self.first_range(object);
+            if range.is_none() {
+                return Err(format!("object {} has no replica", object.0));
+            }
+            while !range.is_none() {
+                if self.owner(range) != object {
+                    return Err(format!("range {} does not know object {}", range.0, object.0));
+                }
+                if self.ranges.length_bytes(range) < self.objects.size_bytes(object) {
+                    return Err(format!("range {} is shorter than its object", range.0));
+                }
+                range = self.ranges.sibling(range);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The list of an object that nobody leases.
+fn resting_list(soft_pin: bool) -> Recency {
+    if soft_pin { Recency::SoftPinned } else { Recency::Idle }
+}

@@ -1,0 +1,350 @@
+//! Where a put goes: which segments, and which ranges there.
+
+use mooring_proto::SegmentId;
+use mooring_proto::error::{ErrorCode, NoSpace, Refusal};
+
+use super::message::ShardEffect;
+use super::put::Attempt;
+use super::ranges::{RangeHandle, SegmentIndex};
+use super::state::Shard;
+use crate::moment::Moment;
+use crate::pages::PageRun;
+use crate::pool::message::{Mount, SegmentSlot, ShardReport};
+
+/// What a put needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) size_bytes: u64,
+    pub(super) replicas: usize,
+    pub(super) preferred: &'a [SegmentId],
+}
+
+/// What became of looking for it.
+#[derive(Debug)]
+pub(super) enum Placement {
+    /// Ranges on different segments, at least one, at most as many as wanted.
+    Placed(Vec<RangeHandle>),
+    /// The pool was asked; its answer makes room or rules it out.
+    Wait,
+    /// There is none.
+    Refused(Refusal),
+}
+
+/// What became of looking for one replica.
+enum Replica {
+    Found(RangeHandle),
+    Asked,
+    Nowhere,
+}
+
+impl Shard {
+    /// Looks for ranges: the preferred segments first, else those with the most space; in the
+    /// shard's own spans first, then in new ones. What is evictable gives way only when nothing else
+    /// is left, and then only for the first replica.
+    pub(super) fn place(
+        &mut self,
+        now: Moment,
+        wanted: &Wanted<'_>,
+        attempt: Attempt,
+        effects: &mut Vec<ShardEffect>,
+    ) -> Placement {
+        if let Some(refusal) = self.out_of_question(now, wanted.size_bytes) {
+            return Placement::Refused(refusal);
+        }
+        let mut placed = Vec::with_capacity(wanted.replicas);
+        while placed.len() < wanted.replicas {
+            match self.place_replica(wanted, attempt, &placed, effects) {
+                Replica::Found(range) => placed.push(range),
+                Replica::Nowhere => break,
+                Replica::Asked => {
+                    for range in placed {
+                        self.free_unused(range);
+                    }
+                    return Placement::Wait;
+                }
+            }
+        }
+        if !placed.is_empty() {
+            return Placement::Placed(placed);
+        }
+        self.make_room(now, wanted, effects)
+    }
+
+    /// Why an object of this size cannot be placed at all now.
+    fn out_of_question(&self, now: Moment, size_bytes: u64) -> Option<Refusal> {
+        if self.segments.placeable().is_empty() {
+            let retry_after_ms = self.segments.all().next().map(|_| RETRY_UNPLACEABLE_MS);
+            return Some(Refusal { retry_after_ms, ..ErrorCode::NoSegment.into() });
+        }
+        if self.segments.largest_capacity_bytes() < size_bytes {
+            return Some(ErrorCode::LargerThanSegments.into());
+        }
+        self.parked.no_room(now, size_bytes)
+    }
+
+    fn place_replica(
+        &mut self,
+        wanted: &Wanted<'_>,
+        attempt: Attempt,
+        placed: &[RangeHandle],
+        effects: &mut Vec<ShardEffect>,
+    ) -> Replica {
+        for segment in wanted.preferred {
+            let Some(index) = self.segments.with_id(*segment) else { continue };
+            if let Some(found) = self.try_segment(index, wanted.size_bytes, placed, effects) {
+                return found;
+            }
+        }
+        if attempt == Attempt::First {
+            let index = self.roomier_of_two();
+            if let Some(found) = self.try_segment(index, wanted.size_bytes, placed, effects) {
+                return found;
+            }
+        }
+        self.try_every_segment(wanted.size_bytes, placed, effects)
+    }
+
+    /// Two segments at random, and of these the one with the higher share of free bytes: spreads
+    /// nearly as evenly as looking at all of them, and does not send every shard to the same one.
+    fn roomier_of_two(&mut self) -> SegmentIndex {
+        let count = self.segments.placeable().len();
+        let first = self.segments.placeable()[self.dice.below(count)];
+        let second = self.segments.placeable()[self.dice.below(count)];
+        if self.free_share(second) > self.free_share(first) { second } else { first }
+    }
+
+    fn free_share(&self, index: SegmentIndex) -> u64 {
+        let segment = self.segments.at(index);
+        // In 1/65,536 of the capacity; the shift keeps 64 TiB within 64 bits.
+        (segment.space_bytes << 16) / segment.capacity_bytes.max(1)
+    }
+
+    /// One segment: own spans first, then the pool; `None` if neither is of use.
+    fn try_segment(
+        &mut self,
+        index: SegmentIndex,
+        size_bytes: u64,
+        placed: &[RangeHandle],
+        effects: &mut Vec<ShardEffect>,
+    ) -> Option<Replica> {
+        if !self.usable(index, size_bytes, placed) {
+            return None;
+        }
+        if let Some(range) = self.allocate(index, size_bytes) {
+            return Some(Replica::Found(range));
+        }
+        self.ask_for_span(index, size_bytes, effects).then_some(Replica::Asked)
+    }
+
+    /// Every segment that is left, from a random one on: first those with room in own spans, then
+    /// the one with the most space at the pool.
+    fn try_every_segment(
+        &mut self,
+        size_bytes: u64,
+        placed: &[RangeHandle],
+        effects: &mut Vec<ShardEffect>,
+    ) -> Replica {
+        let count = self.segments.placeable().len();
+        let start = self.dice.below(count);
+        let mut best: Option<(u64, SegmentIndex)> = None;
+        let mut requested = false;
+        for step in 0..count {
+            let index = self.segments.placeable()[(start + step) % count];
+            if !self.usable(index, size_bytes, placed) {
+                continue;
+            }
+            if self.ledger.ranges().can_fit(index, size_bytes)
+                && let Some(range) = self.allocate(index, size_bytes)
+            {
+                return Replica::Found(range);
+            }
+            let segment = self.segments.at(index);
+            requested |= segment.span_requested;
+            if !segment.dry && best.is_none_or(|(space_bytes, _)| segment.space_bytes > space_bytes)
+            {
+                best = Some((segment.space_bytes, index));
+            }
+        }
+        match best {
+            Some((_, index)) if self.ask_for_span(index, size_bytes, effects) => Replica::Asked,
+            _ if requested => Replica::Asked,
+            _ => Replica::Nowhere,
+        }
+    }
+
+    /// Whether a segment could take another replica of an object of this size.
+    fn usable(&self, index: SegmentIndex, size_bytes: u64, placed: &[RangeHandle]) -> bool {
+        let segment = self.segments.at(index);
+        segment.placeable
+            && segment.capacity_bytes >= size_bytes
+            && placed.iter().all(|range| self.ledger.ranges().segment(*range) != index)
+    }
+
+    fn allocate(&mut self, index: SegmentIndex, size_bytes: u64) -> Option<RangeHandle> {
+        let range = self.ledger.ranges_mut().allocate(index, size_bytes, NO_OWNER)?;
+        let length_bytes = self.ledger.ranges().length_bytes(range);
+        let segment = self.segments.at_mut(index);
+        segment.space_bytes = segment.space_bytes.saturating_sub(length_bytes);
+        self.segments.mark_changed(index);
+        Some(range)
+    }
+
+    /// Frees a range that no object has got.
+    fn free_unused(&mut self, range: RangeHandle) {
+        let length_bytes = self.ledger.ranges().length_bytes(range);
+        let index = self.ledger.ranges().segment(range);
+        self.ledger.ranges_mut().free(range);
+        self.segments.at_mut(index).space_bytes += length_bytes;
+    }
+
+    /// Asks the pool for a span, unless it has just said that it has none. Whether an answer is to
+    /// come.
+    fn ask_for_span(
+        &mut self,
+        index: SegmentIndex,
+        size_bytes: u64,
+        effects: &mut Vec<ShardEffect>,
+    ) -> bool {
+        let segment = self.segments.at_mut(index);
+        if segment.dry {
+            return false;
+        }
+        if !segment.span_requested {
+            segment.span_requested = true;
+            effects.push(ShardEffect::Report(ShardReport::SpanRequest {
+                mount: segment.mount,
+                size_bytes,
+            }));
+        }
+        true
+    }
+
+    /// Nothing has room: evicts the oldest objects of the shard if that is likely to help, else asks
+    /// the pool to vacate a window somewhere.
+    fn make_room(
+        &mut self,
+        now: Moment,
+        wanted: &Wanted<'_>,
+        effects: &mut Vec<ShardEffect>,
+    ) -> Placement {
+        if let Some(range) = self.evict_for(now, wanted.size_bytes) {
+            return Placement::Placed(vec![range]);
+        }
+        if !self.parked.room_requested() {
+            let number = self.parked.request_room(wanted.size_bytes);
+            self.report_usage(super::state::Urgency::Any, effects);
+            effects.push(ShardEffect::Report(ShardReport::RoomRequest {
+                number,
+                size_bytes: wanted.size_bytes,
+                excluded: Vec::<SegmentSlot>::new(),
+            }));
+        }
+        Placement::Wait
+    }
+
+    /// Evicts the oldest objects of the segment where the shard has most of them, until an object of
+    /// this size fits, and allocates it. Gives up when twice its size is gone: then the holes are
+    /// in the wrong places, and a vacated window costs less.
+    fn evict_for(&mut self, now: Moment, size_bytes: u64) -> Option<RangeHandle> {
+        let objects = self.ledger.objects().len() as u64;
+        let index = self.segments.placeable().iter().copied().max_by_key(|index| {
+            self.ledger.ranges().listed_bytes(*index, super::ranges::Recency::Idle)
+        })?;
+        let allocated_bytes = self.ledger.ranges().allocated_bytes(index);
+        if size_bytes > self.segments.at(index).capacity_bytes
+            || objects == 0
+            || size_bytes / SIMILAR_SIZE > self.typical_object_bytes()
+            || allocated_bytes == 0
+        {
+            return None;
+        }
+        let mut evicted_bytes = 0;
+        while evicted_bytes <= size_bytes.saturating_mul(2) {
+            evicted_bytes += self.evict_oldest(now, index)?;
+            if self.ledger.ranges().can_fit(index, size_bytes)
+                && let Some(range) = self.allocate(index, size_bytes)
+            {
+                return Some(range);
+            }
+        }
+        None
+    }
+
+    /// The mean size of an object of this shard.
+    fn typical_object_bytes(&self) -> u64 {
+        let allocated_bytes: u64 = self
+            .segments
+            .placeable()
+            .iter()
+            .map(|index| self.ledger.ranges().allocated_bytes(*index))
+            .sum();
+        allocated_bytes / (self.ledger.objects().len() as u64).max(1)
+    }
+
+    /// Takes pages that belong to the shard from now on.
+    pub(super) fn take_span(&mut self, mount: Mount, run: PageRun) {
+        let Some(segment) = self.segments.of_mount(mount) else { return };
+        segment.span_requested = false;
+        segment.dry = false;
+        if !segment.readable {
+            return;
+        }
+        let index = segment.index();
+        self.ledger.ranges_mut().grant(index, run);
+        self.segments.mark_changed(index);
+        self.room_made = true;
+    }
+
+    /// The pool has no span there.
+    pub(super) fn take_denial(&mut self, mount: Mount) {
+        if let Some(segment) = self.segments.of_mount(mount) {
+            segment.span_requested = false;
+            segment.dry = true;
+        }
+        self.room_made = true;
+    }
+
+    /// What the shard itself knows of the space, for a refusal that the pool was not asked about.
+    pub(super) fn own_space(&self) -> NoSpace {
+        let mut space = NoSpace::default();
+        for segment in self.segments.all().filter(|segment| segment.readable) {
+            let usage = self.usage(segment);
+            space.free_bytes += usage.free_bytes;
+            space.largest_free_run_bytes =
+                space.largest_free_run_bytes.max(usage.largest_free_run_bytes);
+            space.leased_bytes += usage.leased_bytes;
+            space.pinned_bytes += usage.pinned_bytes;
+            space.held_bytes += usage.held_bytes;
+        }
+        space
+    }
+}
+
+/// A small generator for choices that only have to be spread: xorshift, seeded, so that a run can be
+/// repeated.
+#[derive(Debug)]
+pub(super) struct Dice(u64);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Dice {
+        // Zero is the one state that xorshift never leaves.
+        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (((self.0 >> 32) * bound as u64) >> 32) as usize
+    }
+}
+
+/// The owner of a range between its allocation and its object's reservation.
+const NO_OWNER: u32 = u32::MAX;
+
+/// When to try again while the mounted segments only wait for their quarantine to end.
+const RETRY_UNPLACEABLE_MS: u32 = 1000;
+
+/// Evicting by age makes room for an object at most this many times as large as a typical one. For a
+/// larger one the holes would rarely adjoin.
+const SIMILAR_SIZE: u64 = 2;

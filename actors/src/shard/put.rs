@@ -1,0 +1,307 @@
+//! The life of a put: start, end, revoke, and what becomes of those that do neither.
+
+use mooring_proto::error::{ErrorCode, Refusal};
+use mooring_proto::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX, REPLICAS_MAX};
+use mooring_proto::message::object::{PutOptions, PutStartGrant};
+use mooring_proto::{ClientId, Incarnation};
+
+use super::ledger::Reservation;
+use super::message::{KeyBatch, PutRequest, ShardEffect};
+use super::objects::{ObjectHandle, ObjectState};
+use super::park::{Batch, ParkedPut};
+use super::place::{Placement, Wanted};
+use super::ranges::RangeHandle;
+use super::state::Shard;
+use super::unfinished::Put;
+use crate::moment::Moment;
+use crate::request::RequestId;
+use crate::route::KeyHash;
+
+/// Who starts a put of what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start<'a> {
+    pub(super) client: ClientId,
+    pub(super) options: &'a PutOptions,
+    pub(super) key: &'a [u8],
+    pub(super) hash: KeyHash,
+    pub(super) put: PutRequest,
+}
+
+impl Shard {
+    /// Starts the puts of a batch. The answer follows at once, or when the last put that has to wait
+    /// for space is decided.
+    #[allow(clippy::too_many_arguments, reason = "the parts of one request")]
+    pub(super) fn start_puts(
+        &mut self,
+        now: Moment,
+        id: RequestId,
+        deadline: Option<Moment>,
+        client: ClientId,
+        options: PutOptions,
+        batch: &KeyBatch,
+        puts: &[PutRequest],
+        effects: &mut Vec<ShardEffect>,
+    ) {
+        let overdue = now.after_ms(self.config.parked_put_timeout_ms);
+        let deadline = deadline.map_or(overdue, |deadline| deadline.min(overdue));
+        let mut answers = Batch::new(id, batch.len());
+        self.counters.put_starts += batch.len() as u64;
+        for (index, put) in puts.iter().enumerate() {
+            self.look_ahead(batch, index);
+            let key = batch.key(index);
+            let start =
+                Start { client, options: &options, key, hash: batch.keys[index].hash, put: *put };
+            let answer = match self.admit(now, &start) {
+                Ok(Some(object)) => Ok(self.grant_of(object)),
+                Ok(None) => match self.place_put(now, &start, Attempt::First, effects) {
+                    Some(answer) => answer,
+                    None => {
+                        match self.park(ParkedPut::new(id, index, &start, deadline)) {
+                            Ok(()) => continue,
+                            Err(refusal) => Err(refusal),
+                        }
+                    }
+                },
+                Err(refusal) => Err(refusal),
+            };
+            answers.answer(index, answer);
+        }
+        self.await_answers(answers, effects);
+    }
+
+    /// Whether a start may go on: `None` if the key is free, the object if this very put has a
+    /// reservation already.
+    fn admit(&mut self, now: Moment, start: &Start<'_>) -> Result<Option<ObjectHandle>, Refusal> {
+        if start.key.is_empty() || start.key.len() > KEY_BYTES_MAX {
+            return Err(ErrorCode::InvalidKey.into());
+        }
+        if start.put.size_bytes == 0 || start.put.size_bytes > OBJECT_BYTES_MAX {
+            return Err(ErrorCode::InvalidSize.into());
+        }
+        if start.options.replicas == 0 || usize::from(start.options.replicas) > REPLICAS_MAX {
+            return Err(ErrorCode::InvalidArgument.into());
+        }
+        if self.parked.holds_key(start.key) {
+            return Err(in_progress(self.config.parked_put_timeout_ms));
+        }
+        let Some(object) = self.ledger.find(start.hash, start.key) else { return Ok(None) };
+        let Some(put) = self.unfinished.of(object).copied() else {
+            if self.reachable(object) {
+                return Err(ErrorCode::AlreadyExists.into());
+            }
+            self.erase(now, object, self.leased_until(object));
+            return Ok(None);
+        };
+        let age_ms = now.since_ms(put.started);
+        let writable_until = put.started.after_ms(self.config.put_release_timeout_ms);
+        if !self.reachable(object) {
+            self.erase(now, object, Some(writable_until));
+            return Ok(None);
+        }
+        if age_ms < self.config.put_discard_timeout_ms {
+            if put.client == start.client && put.put_id == start.put.put_id {
+                return Ok(Some(object));
+            }
+            return Err(in_progress(self.config.put_discard_timeout_ms - age_ms));
+        }
+        self.counters.put_discarded += 1;
+        self.erase(now, object, Some(writable_until));
+        Ok(None)
+    }
+
+    /// Finds room for a put and reserves it; `None` if the put has to wait.
+    pub(super) fn place_put(
+        &mut self,
+        now: Moment,
+        start: &Start<'_>,
+        attempt: Attempt,
+        effects: &mut Vec<ShardEffect>,
+    ) -> Option<Result<PutStartGrant, Refusal>> {
+        let wanted = Wanted {
+            size_bytes: start.put.size_bytes,
+            replicas: usize::from(start.options.replicas),
+            preferred: &start.options.preferred_segments,
+        };
+        match self.place(now, &wanted, attempt, effects) {
+            Placement::Placed(ranges) => Some(self.reserve(now, start, &ranges)),
+            Placement::Wait => None,
+            Placement::Refused(refusal) => {
+                self.counters.put_refused += 1;
+                Some(Err(refusal))
+            }
+        }
+    }
+
+    fn reserve(
+        &mut self,
+        now: Moment,
+        start: &Start<'_>,
+        ranges: &[RangeHandle],
+    ) -> Result<PutStartGrant, Refusal> {
+        let sequence = self.next_sequence;
+        let reservation = Reservation {
+            key: start.key,
+            hash: start.hash,
+            size_bytes: start.put.size_bytes,
+            sequence,
+            hard_pin: start.options.hard_pin,
+            ranges,
+        };
+        let Ok(object) = self.ledger.reserve(&mut self.segments, reservation) else {
+            for range in ranges {
+                self.ledger.ranges_mut().free(*range);
+            }
+            self.counters.put_refused += 1;
+            return Err(Refusal { retry_after_ms: Some(1000), ..ErrorCode::Overloaded.into() });
+        };
+        // Shards count in steps of the largest number of shards, so no two of them issue one number.
+        self.next_sequence += SEQUENCE_STEP;
+        self.unfinished.add(
+            object,
+            Put {
+                client: start.client,
+                put_id: start.put.put_id,
+                sequence,
+                started: now,
+                soft_pin_ttl_ms: start.options.soft_pin_ttl_ms,
+            },
+        );
+        self.counters.put_granted += 1;
+        if ranges.len() < usize::from(start.options.replicas) {
+            self.counters.put_short += 1;
+        }
+        Ok(self.grant_of(object))
+    }
+
+    fn grant_of(&self, object: ObjectHandle) -> PutStartGrant {
+        PutStartGrant {
+            sequence: self.ledger.objects().sequence(object),
+            replicas: self.descriptors(object),
+        }
+    }
+
+    /// Makes the objects of a batch readable.
+    pub(super) fn end_puts(
+        &mut self,
+        now: Moment,
+        incarnation: Incarnation,
+        batch: &KeyBatch,
+        sequences: &[u64],
+    ) -> Vec<Result<(), Refusal>> {
+        let mut answers = Vec::with_capacity(batch.len());
+        for (index, sequence) in sequences.iter().enumerate() {
+            self.look_ahead(batch, index);
+            let answer = self
+                .object_of_put(incarnation, batch, index, *sequence)
+                .and_then(|object| self.end_put(now, object));
+            answers.push(answer.map_err(Refusal::from));
+        }
+        answers
+    }
+
+    fn end_put(&mut self, now: Moment, object: ObjectHandle) -> Result<(), ErrorCode> {
+        if self.ledger.objects().state(object) == ObjectState::Readable {
+            // A repeated end is a success, as long as there is something to read.
+            return if self.reachable(object) { Ok(()) } else { Err(ErrorCode::NotFound) };
+        }
+        let put = *self.unfinished.of(object).expect("an object being written has its put");
+        let writable_until = put.started.after_ms(self.config.put_release_timeout_ms);
+        // A replica on a segment that is gone may never have received its bytes.
+        self.erase_unreachable(now, object, Some(writable_until));
+        if self.unfinished.of(object).is_none() {
+            return Err(ErrorCode::NotFound);
+        }
+        self.unfinished.remove(object);
+        let soft_pin_ttl_ms = put.soft_pin_ttl_ms.filter(|ttl_ms| *ttl_ms > 0);
+        if let Some(ttl_ms) = soft_pin_ttl_ms {
+            self.soft_pins.add(object, now.after_ms(ttl_ms));
+        }
+        self.ledger.complete(&mut self.segments, object, now, soft_pin_ttl_ms.is_some());
+        self.counters.put_ends += 1;
+        Ok(())
+    }
+
+    /// Gives the reservations of a batch up.
+    pub(super) fn revoke_puts(
+        &mut self,
+        now: Moment,
+        incarnation: Incarnation,
+        no_write_in_flight: bool,
+        batch: &KeyBatch,
+        sequences: &[u64],
+    ) -> Vec<Result<(), Refusal>> {
+        let mut answers = Vec::with_capacity(batch.len());
+        for (index, sequence) in sequences.iter().enumerate() {
+            self.look_ahead(batch, index);
+            let answer = self
+                .object_of_put(incarnation, batch, index, *sequence)
+                .and_then(|object| self.revoke_put(now, no_write_in_flight, object));
+            answers.push(answer.map_err(Refusal::from));
+        }
+        answers
+    }
+
+    fn revoke_put(
+        &mut self,
+        now: Moment,
+        no_write_in_flight: bool,
+        object: ObjectHandle,
+    ) -> Result<(), ErrorCode> {
+        let Some(put) = self.unfinished.of(object).copied() else {
+            return Err(ErrorCode::PutComplete);
+        };
+        let writable_until = put.started.after_ms(self.config.put_release_timeout_ms);
+        self.erase(now, object, (!no_write_in_flight).then_some(writable_until));
+        self.counters.put_revokes += 1;
+        Ok(())
+    }
+
+    /// The object that a token names: only that of the very put, whatever became of the key since.
+    fn object_of_put(
+        &self,
+        incarnation: Incarnation,
+        batch: &KeyBatch,
+        index: usize,
+        sequence: u64,
+    ) -> Result<ObjectHandle, ErrorCode> {
+        if incarnation != self.config.incarnation {
+            return Err(ErrorCode::StaleToken);
+        }
+        let found = self.ledger.find(batch.keys[index].hash, batch.key(index));
+        let object = found.ok_or(ErrorCode::NotFound)?;
+        if self.ledger.objects().sequence(object) != sequence {
+            return Err(ErrorCode::StaleToken);
+        }
+        Ok(object)
+    }
+
+    /// Frees the ranges of puts that nobody may still be writing.
+    pub(super) fn discard_unfinished(&mut self, now: Moment) {
+        let release_ms = self.config.put_release_timeout_ms;
+        let Some(started_ms) = now.as_ms().checked_sub(release_ms) else { return };
+        while let Some(object) =
+            self.unfinished.oldest_started_by(Moment::from_ms(started_ms))
+        {
+            self.counters.put_discarded += 1;
+            self.erase(now, object, None);
+        }
+    }
+}
+
+/// Whether a put is tried for the first time. A first try prefers to spread; one that has waited
+/// takes what there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attempt {
+    First,
+    Again,
+}
+
+fn in_progress(retry_after_ms: u64) -> Refusal {
+    Refusal {
+        retry_after_ms: Some(u32::try_from(retry_after_ms).unwrap_or(u32::MAX)),
+        ..ErrorCode::PutInProgress.into()
+    }
+}
+
+/// The distance between the sequences of one shard: more than there can be shards.
+const SEQUENCE_STEP: u64 = 1 << 16;

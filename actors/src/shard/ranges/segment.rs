@@ -1,0 +1,192 @@
+//! The ranges of one segment: allocating, freeing, holding, and the totals.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use super::bins::Bins;
+use super::landmarks::Landmarks;
+use super::node::{Node, NodeState};
+use super::recency::RecencyList;
+use super::slab::Slab;
+use super::{GRANULE_BYTES, RangeHandle, Recency, SegmentIndex};
+
+/// What a shard owns of one segment. The nodes themselves are in the shard's slab.
+pub(super) struct SegmentRanges {
+    pub(super) index: SegmentIndex,
+    pub(super) page_granules: u64,
+    /// The spans by their first granule. No two of them touch.
+    pub(super) spans: BTreeMap<u64, Span>,
+    pub(super) bins: Bins,
+    pub(super) landmarks: Landmarks,
+    pub(super) lists: [RecencyList; Recency::ALL.len()],
+    pub(super) owned: u64,
+    pub(super) used: u64,
+    pub(super) held: u64,
+    /// No used or held range begins below this granule. Searches raise it, so that a sweep doesn't
+    /// look at swept spans again.
+    pub(super) occupied_from: Cell<u64>,
+}
+
+/// A chain of nodes.
+#[derive(Copy, Clone)]
+pub(super) struct Span {
+    pub(super) first: RangeHandle,
+    /// The end node, which begins where the span ends.
+    pub(super) end: RangeHandle,
+}
+
+impl SegmentRanges {
+    pub(super) fn new(index: SegmentIndex, page_bytes: u32) -> SegmentRanges {
+        assert!(
+            page_bytes.is_power_of_two() && (PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes),
+            "a page has 4 KiB to 64 KiB"
+        );
+        SegmentRanges {
+            index,
+            page_granules: u64::from(page_bytes) / GRANULE_BYTES,
+            spans: BTreeMap::new(),
+            bins: Bins::new(),
+            landmarks: Landmarks::new(),
+            lists: [RecencyList::EMPTY; Recency::ALL.len()],
+            owned: 0,
+            used: 0,
+            held: 0,
+            occupied_from: Cell::new(u64::MAX),
+        }
+    }
+
+    /// Releases every node of the segment.
+    pub(super) fn release_nodes(self, nodes: &mut Slab) {
+        for span in self.spans.values() {
+            let mut rest = span.first;
+            while !rest.is_none() {
+                let next = nodes[rest].next;
+                nodes.release(rest);
+                rest = next;
+            }
+        }
+    }
+
+    pub(super) fn allocate(
+        &mut self,
+        nodes: &mut Slab,
+        granules: u64,
+        owner: u32,
+    ) -> Option<RangeHandle> {
+        let range = self.bins.find(nodes, granules)?;
+        let length = nodes.length(range);
+        self.bins.remove(nodes, range, length);
+        if length > granules {
+            self.split(nodes, range, granules, length);
+        }
+        let node = &mut nodes[range];
+        node.set_state(NodeState::Used);
+        node.owner = owner;
+        node.sibling = RangeHandle::NONE;
+        self.used += granules;
+        let occupied_from = self.occupied_from.get_mut();
+        *occupied_from = node.granule().min(*occupied_from);
+        Some(range)
+    }
+
+    pub(super) fn can_fit(&self, nodes: &Slab, granules: u64) -> bool {
+        self.bins.find(nodes, granules).is_some()
+    }
+
+    pub(super) fn free(&mut self, nodes: &mut Slab, range: RangeHandle) {
+        let length = nodes.length(range);
+        if nodes[range].state() == NodeState::Held {
+            self.held -= length;
+        } else {
+            self.unlist(nodes, range);
+            self.used -= length;
+        }
+        nodes[range].set_state(NodeState::Free);
+        self.settle_free(nodes, range);
+    }
+
+    pub(super) fn hold(&mut self, nodes: &mut Slab, range: RangeHandle, owner: u32) {
+        assert!(nodes[range].state() != NodeState::Held, "only a used range becomes held");
+        self.unlist(nodes, range);
+        let length = nodes.length(range);
+        self.used -= length;
+        self.held += length;
+        let node = &mut nodes[range];
+        node.set_state(NodeState::Held);
+        node.owner = owner;
+    }
+
+    pub(super) fn owned_granules(&self) -> u64 {
+        self.owned
+    }
+
+    pub(super) fn used_granules(&self) -> u64 {
+        self.used
+    }
+
+    pub(super) fn held_granules(&self) -> u64 {
+        self.held
+    }
+
+    pub(super) fn free_granules(&self) -> u64 {
+        self.owned - self.used - self.held
+    }
+
+    pub(super) fn largest_free_granules(&self, nodes: &Slab) -> u64 {
+        self.bins.largest(nodes)
+    }
+
+    /// Merges a free node that is in no bin with its free neighbours, and puts what results into its
+    /// bin.
+    pub(super) fn settle_free(&mut self, nodes: &mut Slab, range: RangeHandle) {
+        let mut merged = range;
+        let below = nodes[range].prev;
+        if !below.is_none() && nodes[below].state() == NodeState::Free {
+            self.bins.remove(nodes, below, nodes.length(below));
+            self.absorb_next(nodes, below);
+            merged = below;
+        }
+        let above = nodes[merged].next;
+        if nodes[above].state() == NodeState::Free {
+            self.bins.remove(nodes, above, nodes.length(above));
+            self.absorb_next(nodes, merged);
+        }
+        self.bins.insert(nodes, merged, nodes.length(merged));
+    }
+
+    /// Makes a new node, which isn't linked to anything yet.
+    pub(super) fn insert_node(
+        &mut self,
+        nodes: &mut Slab,
+        state: NodeState,
+        granule: u64,
+    ) -> RangeHandle {
+        let handle = nodes.insert(Node::new(self.index, state, granule));
+        self.landmarks.note(nodes, handle, granule);
+        handle
+    }
+
+    /// Cuts a node of `length` that is in no bin: what is above `granules` becomes a free node in
+    /// its bin.
+    fn split(&mut self, nodes: &mut Slab, range: RangeHandle, granules: u64, length: u64) {
+        let start = nodes[range].granule();
+        let above = nodes[range].next;
+        let rest = self.insert_node(nodes, NodeState::Free, start + granules);
+        nodes.link(range, rest);
+        nodes.link(rest, above);
+        self.bins.insert(nodes, rest, length - granules);
+    }
+
+    /// Lets a node reach over the next one, which is in no bin and ceases to be.
+    fn absorb_next(&mut self, nodes: &mut Slab, range: RangeHandle) {
+        let absorbed = nodes[range].next;
+        let above = nodes[absorbed].next;
+        nodes.link(range, above);
+        let granule = nodes[absorbed].granule();
+        self.landmarks.forget(absorbed, granule, || Some((above, nodes[above].granule())));
+        nodes.release(absorbed);
+    }
+}
+
+const PAGE_BYTES_MIN: u32 = 4 << 10;
+const PAGE_BYTES_MAX: u32 = 64 << 10;

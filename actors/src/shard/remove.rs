@@ -1,0 +1,174 @@
+//! Removal: some keys, all of them, or those of a lost segment.
+
+use mooring_proto::SegmentId;
+use mooring_proto::error::{ErrorCode, Refusal};
+
+use super::message::{KeyBatch, ShardEffect, ShardReply};
+use super::objects::{ObjectHandle, ObjectState};
+use super::ranges::{RangeHandle, RangeState, SegmentIndex};
+use super::state::Shard;
+use crate::moment::Moment;
+use crate::pool::message::{Mount, ShardReport};
+use crate::request::RequestId;
+
+/// A long removal, done in slices.
+#[derive(Debug)]
+pub(super) enum Sweep {
+    /// Every object.
+    All { id: RequestId, force: bool, cursor: u32, removed: u64, kept: u64 },
+    /// Everything on a lost segment.
+    Segment(SegmentIndex),
+}
+
+impl Sweep {
+    pub(super) fn all(id: RequestId, force: bool) -> Sweep {
+        Sweep::All { id, force, cursor: 0, removed: 0, kept: 0 }
+    }
+}
+
+impl Shard {
+    /// Removes the objects of a batch.
+    pub(super) fn remove(
+        &mut self,
+        now: Moment,
+        force: bool,
+        batch: &KeyBatch,
+    ) -> Vec<Result<(), Refusal>> {
+        let mut answers = Vec::with_capacity(batch.len());
+        for index in 0..batch.len() {
+            self.look_ahead(batch, index);
+            let answer = match self.ledger.find(batch.keys[index].hash, batch.key(index)) {
+                Some(object) => self.remove_object(now, force, object),
+                None => Err(ErrorCode::NotFound.into()),
+            };
+            answers.push(answer);
+        }
+        answers
+    }
+
+    fn remove_object(
+        &mut self,
+        now: Moment,
+        force: bool,
+        object: ObjectHandle,
+    ) -> Result<(), Refusal> {
+        if self.ledger.objects().state(object) == ObjectState::Writing {
+            return Err(ErrorCode::NotReadable.into());
+        }
+        let leased_until = self.ledger.objects().lease_until(object);
+        if !self.reachable(object) {
+            self.erase(now, object, Some(leased_until));
+            return Err(ErrorCode::NotFound.into());
+        }
+        if leased_until > now && !force {
+            let retry_after_ms = u32::try_from(leased_until.since_ms(now)).ok();
+            return Err(Refusal { retry_after_ms, ..ErrorCode::Leased.into() });
+        }
+        self.erase(now, object, Some(leased_until));
+        self.counters.removed += 1;
+        Ok(())
+    }
+
+    /// Takes a mounted segment.
+    pub(super) fn mount(
+        &mut self,
+        mount: Mount,
+        segment: SegmentId,
+        capacity_bytes: u64,
+        page_bytes: u32,
+    ) {
+        self.segments.mount(mount, segment, capacity_bytes, page_bytes);
+        self.ledger.ranges_mut().open_segment(SegmentIndex(mount.slot.0), page_bytes);
+    }
+
+    /// Makes everything on a segment unreadable at once and begins to sweep it.
+    pub(super) fn lose(&mut self, mount: Mount, effects: &mut Vec<ShardEffect>) {
+        let Some(segment) = self.segments.of_mount(mount) else { return };
+        if !segment.readable {
+            return;
+        }
+        let index = segment.index();
+        self.segments.lose(index);
+        self.sweeps.push_back(Sweep::Segment(index));
+        self.room_made = true;
+        effects.push(ShardEffect::Report(ShardReport::Confirmed { mount }));
+    }
+
+    /// One slice of the first long removal.
+    pub(super) fn sweep_slice(&mut self, now: Moment, effects: &mut Vec<ShardEffect>) {
+        match self.sweeps.pop_front() {
+            None => {}
+            Some(Sweep::All { id, force, cursor, removed, kept }) => {
+                self.sweep_all_slice(now, id, force, cursor, removed, kept, effects);
+            }
+            Some(Sweep::Segment(index)) => self.sweep_segment_slice(now, index, effects),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of one sweep")]
+    fn sweep_all_slice(
+        &mut self,
+        now: Moment,
+        id: RequestId,
+        force: bool,
+        mut cursor: u32,
+        mut removed: u64,
+        mut kept: u64,
+        effects: &mut Vec<ShardEffect>,
+    ) {
+        for _ in 0..SWEPT_MAX {
+            let Some(object) = self.ledger.objects().next_from(cursor) else {
+                let reply = ShardReply::Removed { removed, kept };
+                effects.push(ShardEffect::Reply { id, reply });
+                return;
+            };
+            cursor = object.0 + 1;
+            match self.remove_object(now, force, object) {
+                Ok(()) => removed += 1,
+                Err(refusal) if refusal.code == ErrorCode::NotFound => {}
+                Err(_) => kept += 1,
+            }
+        }
+        // Behind the other sweeps, so that none waits for the whole of another one.
+        self.sweeps.push_back(Sweep::All { id, force, cursor, removed, kept });
+    }
+
+    fn sweep_segment_slice(
+        &mut self,
+        now: Moment,
+        index: SegmentIndex,
+        effects: &mut Vec<ShardEffect>,
+    ) {
+        for _ in 0..SWEPT_MAX {
+            match self.ledger.ranges().first_in(index) {
+                Some(range) => self.sweep_range(now, range),
+                None => {
+                    let mount = self.segments.at(index).mount;
+                    self.ledger.ranges_mut().close_segment(index);
+                    let remnants = self.segments.forget(index);
+                    effects.push(ShardEffect::Report(ShardReport::Swept { mount, remnants }));
+                    return;
+                }
+            }
+        }
+        self.sweeps.push_back(Sweep::Segment(index));
+    }
+
+    fn sweep_range(&mut self, now: Moment, range: RangeHandle) {
+        if self.ledger.ranges().state(range) == RangeState::Held {
+            self.ledger.release_lost_hold(&mut self.segments, range);
+            return;
+        }
+        let object = self.ledger.owner(range);
+        let in_use_until = match self.unfinished.of(object) {
+            Some(put) => put.started.after_ms(self.config.put_release_timeout_ms),
+            None => self.ledger.objects().lease_until(object),
+        };
+        if self.erase_replica(now, range, Some(in_use_until)) {
+            self.counters.lost_objects += 1;
+        }
+    }
+}
+
+/// Objects or ranges that one slice of a sweep removes: about 100 µs of work.
+const SWEPT_MAX: usize = 128;

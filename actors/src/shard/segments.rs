@@ -1,0 +1,288 @@
+//! What a shard knows of each mounted segment.
+
+use std::collections::HashMap;
+
+use mooring_proto::SegmentId;
+
+use super::ranges::SegmentIndex;
+use crate::pool::message::{Mount, Remnant, SegmentSpace, SegmentUsage};
+
+/// The segments by slot.
+#[derive(Debug, Default)]
+pub(super) struct Segments {
+    by_slot: Vec<Option<Box<ShardSegment>>>,
+    /// Slots on which objects may be placed, in no order.
+    placeable: Vec<SegmentIndex>,
+    by_id: HashMap<SegmentId, SegmentIndex>,
+    /// Slots whose use has changed since the last full report, each once.
+    changed: Vec<SegmentIndex>,
+    /// Slots whose use the message at hand has changed; one may stand there several times.
+    touched: Vec<SegmentIndex>,
+    /// Slots with an eviction order that is not carried out.
+    evicting: Vec<SegmentIndex>,
+    /// Of the placeable segments.
+    largest_capacity_bytes: u64,
+}
+
+/// One mounted segment.
+#[derive(Debug)]
+pub(super) struct ShardSegment {
+    pub(super) mount: Mount,
+    pub(super) segment: SegmentId,
+    pub(super) capacity_bytes: u64,
+    pub(super) page_bytes: u32,
+    /// Whether descriptors of it are handed out. Ends with the segment.
+    pub(super) readable: bool,
+    /// Whether objects may be placed on it.
+    pub(super) placeable: bool,
+    /// A span request is under way.
+    pub(super) span_requested: bool,
+    /// The pool had no span when it was last asked, and nothing has been said since.
+    pub(super) dry: bool,
+    /// Free bytes as the pool sees them, over all shards.
+    pub(super) space_bytes: u64,
+    /// The eviction that was ordered: the total to reach.
+    pub(super) evict_to_total_bytes: u64,
+    /// All bytes that eviction has freed here.
+    pub(super) evicted_total_bytes: u64,
+    /// Bytes of ranges that are being written.
+    pub(super) unfinished_bytes: u64,
+    /// Bytes of readable hard-pinned objects.
+    pub(super) pinned_bytes: u64,
+    /// What was last reported.
+    pub(super) reported: Option<SegmentUsage>,
+    /// Ranges that outlive the segment, gathered while it is swept.
+    pub(super) remnants: Vec<Remnant>,
+    changed: bool,
+}
+
+impl Segments {
+    /// Adds a mounted segment.
+    pub(super) fn mount(
+        &mut self,
+        mount: Mount,
+        segment: SegmentId,
+        capacity_bytes: u64,
+        page_bytes: u32,
+    ) {
+        let index = usize::from(mount.slot.0);
+        if self.by_slot.len() <= index {
+            self.by_slot.resize_with(index + 1, || None);
+        }
+        assert!(self.by_slot[index].is_none(), "a slot is used again only after it was swept");
+        self.by_slot[index] = Some(Box::new(ShardSegment {
+            mount,
+            segment,
+            capacity_bytes,
+            page_bytes,
+            readable: true,
+            placeable: false,
+            span_requested: false,
+            dry: false,
+            space_bytes: capacity_bytes,
+            evict_to_total_bytes: 0,
+            evicted_total_bytes: 0,
+            unfinished_bytes: 0,
+            pinned_bytes: 0,
+            reported: None,
+            remnants: Vec::new(),
+            changed: false,
+        }));
+        self.by_id.insert(segment, SegmentIndex(mount.slot.0));
+        self.set_placeable(SegmentIndex(mount.slot.0), true);
+    }
+
+    /// The segment of exactly this mount.
+    pub(super) fn of_mount(&mut self, mount: Mount) -> Option<&mut ShardSegment> {
+        self.by_slot
+            .get_mut(usize::from(mount.slot.0))?
+            .as_deref_mut()
+            .filter(|segment| segment.mount == mount)
+    }
+
+    /// The segment in this slot, if there is one.
+    pub(super) fn get(&self, index: SegmentIndex) -> Option<&ShardSegment> {
+        self.by_slot.get(usize::from(index.0))?.as_deref()
+    }
+
+    /// The slot of a segment.
+    pub(super) fn with_id(&self, segment: SegmentId) -> Option<SegmentIndex> {
+        self.by_id.get(&segment).copied()
+    }
+
+    /// The segment in this slot.
+    pub(super) fn at(&self, index: SegmentIndex) -> &ShardSegment {
+        self.by_slot[usize::from(index.0)].as_deref().expect("ranges lie on mounted segments only")
+    }
+
+    /// The segment in this slot, to change.
+    pub(super) fn at_mut(&mut self, index: SegmentIndex) -> &mut ShardSegment {
+        self.by_slot[usize::from(index.0)]
+            .as_deref_mut()
+            .expect("ranges lie on mounted segments only")
+    }
+
+    /// Whether descriptors of the segment are handed out.
+    pub(super) fn readable(&self, index: SegmentIndex) -> bool {
+        self.at(index).readable
+    }
+
+    /// Allows or forbids placing objects.
+    pub(super) fn set_placeable(&mut self, index: SegmentIndex, placeable: bool) {
+        let segment = self.at_mut(index);
+        if segment.placeable == placeable {
+            return;
+        }
+        segment.placeable = placeable;
+        if placeable {
+            self.placeable.push(index);
+        } else {
+            self.placeable.retain(|other| *other != index);
+        }
+        let capacities = self.placeable.iter().map(|index| self.at(*index).capacity_bytes);
+        self.largest_capacity_bytes = capacities.max().unwrap_or(0);
+    }
+
+    /// The capacity of the largest segment on which objects may be placed.
+    pub(super) fn largest_capacity_bytes(&self) -> u64 {
+        self.largest_capacity_bytes
+    }
+
+    /// Ends a mount: nothing is placed or read there any more.
+    pub(super) fn lose(&mut self, index: SegmentIndex) {
+        self.set_placeable(index, false);
+        self.at_mut(index).readable = false;
+    }
+
+    /// Forgets a swept segment and gives out its remnants.
+    pub(super) fn forget(&mut self, index: SegmentIndex) -> Vec<Remnant> {
+        self.changed.retain(|other| *other != index);
+        self.touched.retain(|other| *other != index);
+        self.evicting.retain(|other| *other != index);
+        let Some(segment) = self.by_slot[usize::from(index.0)].take() else { return Vec::new() };
+        // The same segment may be mounted again already, in another slot.
+        if self.by_id.get(&segment.segment) == Some(&index) {
+            self.by_id.remove(&segment.segment);
+        }
+        segment.remnants
+    }
+
+    /// Where objects may be placed.
+    pub(super) fn placeable(&self) -> &[SegmentIndex] {
+        &self.placeable
+    }
+
+    /// Every mounted segment.
+    pub(super) fn all(&self) -> impl Iterator<Item = &ShardSegment> {
+        self.by_slot.iter().flatten().map(Box::as_ref)
+    }
+
+    /// Takes over what the pool says about room.
+    pub(super) fn take_space(&mut self, space: &SegmentSpace) {
+        if let Some(segment) = self.of_mount(space.mount) {
+            segment.space_bytes = space.free_bytes;
+            segment.dry = segment.dry && space.largest_free_run_bytes == 0;
+        }
+    }
+
+    /// Remembers that the use of a segment has changed.
+    pub(super) fn mark_changed(&mut self, index: SegmentIndex) {
+        if self.touched.last() != Some(&index) {
+            self.touched.push(index);
+        }
+        let segment = self.at_mut(index);
+        if !segment.changed {
+            segment.changed = true;
+            self.changed.push(index);
+        }
+    }
+
+    /// The segments whose use has changed, each once; they count as unchanged afterwards.
+    pub(super) fn take_changed(&mut self) -> Vec<SegmentIndex> {
+        let changed = std::mem::take(&mut self.changed);
+        for index in &changed {
+            self.at_mut(*index).changed = false;
+        }
+        changed
+    }
+
+    /// The segments whose use has changed since the last full report.
+    pub(super) fn changed(&self) -> &[SegmentIndex] {
+        &self.changed
+    }
+
+    /// The segments whose use the message at hand has changed, each once.
+    pub(super) fn take_touched(&mut self) -> Vec<SegmentIndex> {
+        if self.touched.is_empty() {
+            return Vec::new();
+        }
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        touched
+    }
+
+    /// Takes an order to evict until a total is reached.
+    pub(super) fn order_eviction(&mut self, mount: Mount, evicted_total_bytes: u64) {
+        let Some(segment) = self.of_mount(mount) else { return };
+        segment.evict_to_total_bytes = evicted_total_bytes;
+        let index = segment.index();
+        if segment.owes_eviction() && !self.evicting.contains(&index) {
+            self.evicting.push(index);
+        }
+    }
+
+    /// The segments with an eviction order that is not carried out.
+    pub(super) fn evicting(&self) -> &[SegmentIndex] {
+        &self.evicting
+    }
+
+    /// An eviction order is carried out.
+    pub(super) fn end_eviction(&mut self, index: SegmentIndex) {
+        self.evicting.retain(|other| *other != index);
+    }
+
+    /// An eviction order cannot be carried out.
+    pub(super) fn forgive_eviction(&mut self, index: SegmentIndex) {
+        let segment = self.at_mut(index);
+        segment.evict_to_total_bytes = segment.evicted_total_bytes;
+        self.mark_changed(index);
+        self.end_eviction(index);
+    }
+
+    /// Counts bytes that are being written, or no longer.
+    pub(super) fn note_unfinished(&mut self, index: SegmentIndex, change_bytes: i64) {
+        self.mark_changed(index);
+        let segment = self.at_mut(index);
+        segment.unfinished_bytes = counted(segment.unfinished_bytes, change_bytes);
+    }
+
+    /// Counts bytes of readable hard-pinned objects.
+    pub(super) fn note_pinned(&mut self, index: SegmentIndex, change_bytes: i64) {
+        self.mark_changed(index);
+        let segment = self.at_mut(index);
+        segment.pinned_bytes = counted(segment.pinned_bytes, change_bytes);
+    }
+
+    /// Remembers a range that outlives its segment.
+    pub(super) fn note_remnant(&mut self, index: SegmentIndex, remnant: Remnant) {
+        self.at_mut(index).remnants.push(remnant);
+    }
+}
+
+impl ShardSegment {
+    /// The slot as the ranges know it.
+    pub(super) fn index(&self) -> SegmentIndex {
+        SegmentIndex(self.mount.slot.0)
+    }
+
+    /// Whether an eviction was ordered that is not carried out.
+    pub(super) fn owes_eviction(&self) -> bool {
+        self.readable && self.evicted_total_bytes < self.evict_to_total_bytes
+    }
+}
+
+/// A gauge after a change. What was counted in is counted out, so it cannot fall below zero.
+fn counted(gauge_bytes: u64, change_bytes: i64) -> u64 {
+    gauge_bytes.checked_add_signed(change_bytes).expect("a gauge counts out what it counted in")
+}

@@ -1,0 +1,238 @@
+//! The shard as a plain struct: messages in, effects out.
+
+use std::collections::VecDeque;
+
+use super::config::ShardConfig;
+use super::ledger::Ledger;
+use super::message::{ShardEffect, ShardMessage, ShardReply, ShardRequest, ShardTotals};
+use super::park::Parked;
+use super::remove::Sweep;
+use super::segments::Segments;
+use super::unfinished::Unfinished;
+use crate::moment::Moment;
+use crate::pool::message::{PoolOrder, ShardReport};
+use crate::request::RequestId;
+
+/// One shard.
+///
+/// [`Shard::apply`] is the only way in. What follows from a message stands in the effects, in the
+/// order in which it has to be carried out.
+#[derive(Debug)]
+pub struct Shard {
+    pub(super) config: ShardConfig,
+    pub(super) ledger: Ledger,
+    pub(super) segments: Segments,
+    pub(super) unfinished: Unfinished,
+    pub(super) soft_pins: super::pins::SoftPins,
+    pub(super) parked: Parked,
+    pub(super) sweeps: VecDeque<Sweep>,
+    pub(super) counters: ShardTotals,
+    pub(super) next_sequence: u64,
+    pub(super) dice: super::place::Dice,
+    /// Room was made since parked puts were last tried.
+    pub(super) room_made: bool,
+    /// A `Continue` is on its way.
+    continue_asked: bool,
+}
+
+impl Shard {
+    /// An empty shard.
+    pub fn new(config: ShardConfig) -> Shard {
+        Shard {
+            config,
+            ledger: Ledger::new(config.route),
+            segments: Segments::default(),
+            unfinished: Unfinished::default(),
+            soft_pins: super::pins::SoftPins::default(),
+            parked: Parked::default(),
+            sweeps: VecDeque::new(),
+            counters: ShardTotals::default(),
+            next_sequence: u64::from(config.shard.0),
+            dice: super::place::Dice::new(config.route.seed ^ u64::from(config.shard.0)),
+            room_made: false,
+            continue_asked: false,
+        }
+    }
+
+    /// Takes a message and appends what follows from it.
+    pub fn apply(&mut self, now: Moment, message: ShardMessage, effects: &mut Vec<ShardEffect>) {
+        match message {
+            ShardMessage::Request { id, deadline, request } => {
+                self.request(now, id, deadline, request, effects);
+            }
+            ShardMessage::Pool(order) => self.order(now, order, effects),
+            ShardMessage::ClientLost(client) => self.refuse_parked_of(client, effects),
+            ShardMessage::Continue => {
+                self.continue_asked = false;
+                self.slice(now, effects);
+            }
+            ShardMessage::Tick => self.tick(now, effects),
+        }
+        if self.room_made {
+            self.room_made = false;
+            self.resume_parked(now, effects);
+        }
+        self.report_usage(Urgency::Large, effects);
+        if !self.continue_asked && self.work_left() {
+            self.continue_asked = true;
+            effects.push(ShardEffect::Continue);
+        }
+    }
+
+    fn request(
+        &mut self,
+        now: Moment,
+        id: RequestId,
+        deadline: Option<Moment>,
+        request: ShardRequest,
+        effects: &mut Vec<ShardEffect>,
+    ) {
+        let reply = match request {
+            ShardRequest::PutStart { client, options, batch, puts } => {
+                self.start_puts(now, id, deadline, client, options, &batch, &puts, effects);
+                return;
+            }
+            ShardRequest::RemoveAll { force } => {
+                self.sweeps.push_back(Sweep::all(id, force));
+                return;
+            }
+            ShardRequest::PutEnd { incarnation, batch, sequences } => {
+                ShardReply::Done(self.end_puts(now, incarnation, &batch, &sequences))
+            }
+            ShardRequest::PutRevoke { incarnation, no_write_in_flight, batch, sequences } => {
+                ShardReply::Done(self.revoke_puts(
+                    now,
+                    incarnation,
+                    no_write_in_flight,
+                    &batch,
+                    &sequences,
+                ))
+            }
+            ShardRequest::Get { batch } => ShardReply::Located(self.locate(now, &batch)),
+            ShardRequest::Exist { lease, batch } => {
+                ShardReply::Existing(self.exist(now, lease, &batch))
+            }
+            ShardRequest::Validate { incarnation, batch, sequences } => {
+                ShardReply::Done(self.validate(incarnation, &batch, &sequences))
+            }
+            ShardRequest::Remove { force, batch } => {
+                ShardReply::Done(self.remove(now, force, &batch))
+            }
+            ShardRequest::ListKeys { cursor, limit } => self.list_keys(cursor, limit),
+            ShardRequest::Totals => ShardReply::Totals(Box::new(self.totals())),
+            ShardRequest::Probe => ShardReply::Alive,
+        };
+        effects.push(ShardEffect::Reply { id, reply });
+    }
+
+    fn order(&mut self, now: Moment, order: PoolOrder, effects: &mut Vec<ShardEffect>) {
+        match order {
+            PoolOrder::SegmentMounted { mount, segment, capacity_bytes, page_bytes } => {
+                self.mount(mount, segment, capacity_bytes, page_bytes);
+            }
+            PoolOrder::SegmentPlaceable { mount, placeable } => {
+                if let Some(segment) = self.segments.of_mount(mount) {
+                    let index = segment.index();
+                    self.segments.set_placeable(index, placeable);
+                    self.room_made |= placeable;
+                }
+            }
+            PoolOrder::SegmentLost { mount } => self.lose(mount, effects),
+            PoolOrder::Space(spaces) => {
+                for space in &spaces {
+                    self.segments.take_space(space);
+                }
+                self.room_made = true;
+            }
+            PoolOrder::Grant { mount, run } => self.take_span(mount, run),
+            PoolOrder::Deny { mount } => self.take_denial(mount),
+            PoolOrder::Room { number, mount, run } => self.take_room(number, mount, run),
+            PoolOrder::NoRoom { number, space, retry_after_ms } => {
+                self.take_no_room(now, number, space, retry_after_ms, effects);
+            }
+            PoolOrder::Evict { mount, evicted_total_bytes } => {
+                self.segments.order_eviction(mount, evicted_total_bytes);
+            }
+            PoolOrder::GiveBack { mount, pages, run_pages_min } => {
+                self.give_back(mount, pages, run_pages_min, effects);
+            }
+            PoolOrder::Survey { survey, mount, window, chunk_pages } => {
+                let chunks = self.survey(now, mount, window, chunk_pages);
+                effects.push(ShardEffect::Report(ShardReport::Surveyed { survey, chunks }));
+            }
+            PoolOrder::Vacate { job, mount, runs } => {
+                let runs = self.vacate(now, mount, &runs);
+                effects.push(ShardEffect::Report(ShardReport::Vacated { job, runs }));
+            }
+        }
+    }
+
+    /// What time alone changes: leases and holds end, unfinished puts time out, waiting puts are
+    /// refused, and what the pool has not been told yet is reported.
+    fn tick(&mut self, now: Moment, effects: &mut Vec<ShardEffect>) {
+        self.discard_unfinished(now);
+        self.end_soft_pins(now);
+        if self.ledger.release_holds(&mut self.segments, now, TICK_BUDGET) > 0 {
+            self.room_made = true;
+        }
+        for position in 0..self.segments.placeable().len() {
+            let index = self.segments.placeable()[position];
+            self.ledger.settle_leases(index, now, TICK_BUDGET);
+        }
+        if self.ledger.keys_worth_cleaning() {
+            self.ledger.clean_keys(CLEAN_BUDGET_BYTES);
+        }
+        self.refuse_overdue(now, effects);
+        if !self.parked.is_empty() {
+            self.room_made = true;
+        }
+        self.return_spare_pages(effects);
+        self.report_usage(Urgency::Any, effects);
+    }
+
+    /// One slice of each long job.
+    fn slice(&mut self, now: Moment, effects: &mut Vec<ShardEffect>) {
+        self.evict_ordered(now);
+        self.sweep_slice(now, effects);
+        if self.ledger.keys_need_cleaning() {
+            self.ledger.clean_keys(CLEAN_BUDGET_BYTES);
+        }
+    }
+
+    fn work_left(&self) -> bool {
+        !self.sweeps.is_empty() || self.eviction_due() || self.ledger.keys_need_cleaning()
+    }
+
+    /// The totals of the shard.
+    pub fn totals(&self) -> ShardTotals {
+        let mut totals = self.counters.clone();
+        totals.objects = self.ledger.objects().len() as u64;
+        totals.unfinished = self.unfinished.len() as u64;
+        totals.parked = self.parked.len() as u64;
+        totals.memory_bytes = self.ledger.memory_bytes() as u64;
+        for segment in self.segments.all() {
+            let usage = self.usage(segment);
+            totals.allocated_bytes += usage.allocated_bytes + segment.unfinished_bytes;
+            totals.held_bytes += usage.held_bytes - segment.unfinished_bytes;
+            totals.free_bytes += usage.free_bytes;
+            totals.leased_bytes += usage.leased_bytes;
+            totals.pinned_bytes += usage.pinned_bytes;
+        }
+        totals
+    }
+}
+
+/// Which changes of use are worth a report.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Urgency {
+    /// Those that matter for the pool's decisions before the next tick.
+    Large,
+    /// All.
+    Any,
+}
+
+/// Entries that one tick moves from each list, about 100 µs of work.
+const TICK_BUDGET: usize = 1024;
+
+/// Bytes of keys that one step of cleaning moves: about 600 keys, some tens of microseconds.
+const CLEAN_BUDGET_BYTES: usize = 64 << 10;

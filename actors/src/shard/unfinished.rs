@@ -1,0 +1,80 @@
+//! Puts that have started and neither ended nor been revoked.
+
+use std::collections::{HashMap, VecDeque};
+
+use mooring_proto::ClientId;
+
+use super::objects::ObjectHandle;
+use crate::moment::Moment;
+
+/// The unfinished puts of a shard.
+#[derive(Debug, Default)]
+pub(super) struct Unfinished {
+    by_object: HashMap<ObjectHandle, Put>,
+    /// In the order of their starts. An entry whose put has ended meanwhile is skipped.
+    by_start: VecDeque<(ObjectHandle, u64)>,
+}
+
+/// An unfinished put.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Put {
+    pub(super) client: ClientId,
+    pub(super) put_id: u64,
+    pub(super) sequence: u64,
+    pub(super) started: Moment,
+    /// For how long the object is to be pinned softly once it is readable.
+    pub(super) soft_pin_ttl_ms: Option<u64>,
+}
+
+impl Unfinished {
+    pub(super) fn add(&mut self, object: ObjectHandle, put: Put) {
+        self.by_object.insert(object, put);
+        self.by_start.push_back((object, put.sequence));
+    }
+
+    pub(super) fn of(&self, object: ObjectHandle) -> Option<&Put> {
+        self.by_object.get(&object)
+    }
+
+    pub(super) fn remove(&mut self, object: ObjectHandle) -> Option<Put> {
+        let put = self.by_object.remove(&object);
+        // Ended puts leave an entry behind in the queue; without this a fast writer would grow it
+        // for a whole release timeout.
+        while let Some(&(object, sequence)) = self.by_start.front() {
+            if self.is_current(object, sequence) {
+                break;
+            }
+            self.by_start.pop_front();
+        }
+        if self.by_start.len() > 2 * self.by_object.len() + STALE_ENTRIES_MAX {
+            let by_object = &self.by_object;
+            self.by_start.retain(|(object, sequence)| {
+                by_object.get(object).is_some_and(|put| put.sequence == *sequence)
+            });
+        }
+        put
+    }
+
+    /// Takes the oldest put if it started at or before a moment.
+    pub(super) fn oldest_started_by(&mut self, started: Moment) -> Option<ObjectHandle> {
+        while let Some(&(object, sequence)) = self.by_start.front() {
+            if !self.is_current(object, sequence) {
+                self.by_start.pop_front();
+                continue;
+            }
+            return (self.by_object[&object].started <= started).then_some(object);
+        }
+        None
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_object.len()
+    }
+
+    fn is_current(&self, object: ObjectHandle, sequence: u64) -> bool {
+        self.by_object.get(&object).is_some_and(|put| put.sequence == sequence)
+    }
+}
+
+/// Entries of ended puts that may stay in the queue; each takes 16 bytes.
+const STALE_ENTRIES_MAX: usize = 4096;

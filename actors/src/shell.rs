@@ -1,0 +1,65 @@
+//! What the shells of all actors share: the lanes between them, and what a fault does.
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clients::ClientsMessage;
+use crate::pool::message::PoolMessage;
+use crate::shard::message::ShardMessage;
+
+/// The control lanes. Actors tell each other things on these and never wait: the lanes have no
+/// bound of their own, because the protocol between the actors bounds what can be under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Lanes {
+    pub(crate) shards: Vec<mpsc::UnboundedSender<ShardMessage>>,
+    pub(crate) pool: mpsc::UnboundedSender<PoolMessage>,
+    pub(crate) clients: mpsc::UnboundedSender<ClientsMessage>,
+}
+
+/// Why a call to an actor has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The actor's mailbox is full.
+    #[error("overloaded, try again in {retry_after_ms} ms")]
+    Overloaded {
+        /// When to try again.
+        retry_after_ms: u32,
+    },
+    /// The actor has stopped.
+    #[error("the master is stopping")]
+    Gone,
+}
+
+/// A request on its way to an actor, with the way back.
+#[derive(Debug)]
+pub(crate) struct Call<Request, Reply> {
+    pub(crate) request: Request,
+    pub(crate) reply: oneshot::Sender<Reply>,
+}
+
+/// Tells an actor's own messages from those of its peers: how a full or closed mailbox reads.
+pub(crate) fn call_error<M, E>(error: &kameo::error::SendError<M, E>) -> CallError {
+    match error {
+        kameo::error::SendError::MailboxFull(_) => {
+            CallError::Overloaded { retry_after_ms: RETRY_FULL_MS }
+        }
+        _ => CallError::Gone,
+    }
+}
+
+/// Ends the process if the core panics while it is held. The state is then not to be trusted, and
+/// an actor that came back empty would hand out live ranges again.
+pub(crate) struct FaultGuard {
+    pub(crate) actor: &'static str,
+    pub(crate) on_fault: fn(&str),
+}
+
+impl Drop for FaultGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.on_fault)(self.actor);
+        }
+    }
+}
+
+/// A full mailbox of a thousand batches empties within some milliseconds.
+const RETRY_FULL_MS: u32 = 20;

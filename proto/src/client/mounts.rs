@@ -1,0 +1,245 @@
+//! The segments that this client has mounted, and the grants under which they are.
+
+use std::collections::HashMap;
+
+use tokio::sync::{Mutex, Notify, watch};
+
+use super::error::{ClientError, RetryHint};
+use super::exchange::{Priority, exchange};
+use super::retry::{Backoff, Deadline};
+use super::shared::Shared;
+use super::Client;
+use crate::error::{ErrorCode, WireError};
+use crate::identity::{Incarnation, SegmentId};
+use crate::limits::REMOUNT_SEGMENTS_MAX;
+use crate::message::segment::{
+    MountGrant, MountRequest, RemountReply, RemountRequest, Segment, UnmountReply, UnmountRequest,
+};
+
+/// The current grant of each mounted segment.
+pub type Mounts = HashMap<SegmentId, MountGrant>;
+
+impl Client {
+    /// Mounts a segment, and keeps it mounted: it is mounted again with every master that asks for
+    /// it, until [`Client::unmount`].
+    ///
+    /// `mounted_with` is the master that this memory was mounted with before, if any, and if it
+    /// may still hold objects of that time. Repeating a mount with the same identity is a success.
+    /// If the call is dropped or fails without a refusal, the segment may or may not be mounted;
+    /// unmount it to be sure.
+    ///
+    /// # Errors
+    /// What the master refuses the segment with, or [`ClientError::Timeout`].
+    pub async fn mount(
+        &self,
+        segment: Segment,
+        mounted_with: Option<Incarnation>,
+    ) -> Result<MountGrant, ClientError> {
+        self.shared().mount(MountRequest { segment, mounted_with }).await
+    }
+
+    /// Unmounts a segment. With a grace nothing new is placed there from now on and what is there
+    /// stays readable that long; the answer comes at once, and says what is left of the grace.
+    /// Ask again with a grace of zero to end it early; the answer is then zero.
+    ///
+    /// The grant stays in [`Client::mounts`] until the segment is gone, so that a store serves
+    /// readers meanwhile; from the first call on the segment is not mounted again.
+    ///
+    /// # Errors
+    /// `SegmentNotFound` if this client has not mounted it either, `NotOwner`, or
+    /// [`ClientError::Timeout`].
+    pub async fn unmount(
+        &self,
+        segment: SegmentId,
+        grace_ms: u64,
+    ) -> Result<UnmountReply, ClientError> {
+        self.shared().unmount(&UnmountRequest { segment, grace_ms }).await
+    }
+
+    /// The current grants, and each change of them. A store serves the ranges of these grants and
+    /// of no other ones.
+    pub fn mounts(&self) -> watch::Receiver<Mounts> {
+        self.shared().mounts.grants.subscribe()
+    }
+}
+
+/// What is mounted. One mount, remount or unmount at a time, so that a remount names exactly the
+/// segments that are mounted.
+#[derive(Debug, Default)]
+pub(super) struct MountBook {
+    entries: Mutex<Entries>,
+    grants: watch::Sender<Mounts>,
+    remount_now: Notify,
+}
+
+type Entries = HashMap<SegmentId, Entry>;
+
+#[derive(Debug)]
+struct Entry {
+    segment: Segment,
+    /// The master that granted the mount.
+    mounted_with: Incarnation,
+    /// On its way out: not mounted again.
+    leaving: bool,
+}
+
+impl MountBook {
+    /// How many segments are believed to be mounted.
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.grants.borrow().len()).unwrap_or(u32::MAX)
+    }
+
+    /// Asks for a remount of everything.
+    pub(super) fn remount_now(&self) {
+        self.remount_now.notify_one();
+    }
+
+    /// Whether a segment was granted by another master than this one.
+    pub(super) fn is_foreign_to(&self, incarnation: Incarnation) -> bool {
+        self.grants.borrow().values().any(|grant| grant.incarnation != incarnation)
+    }
+
+    fn insert(&self, entries: &mut Entries, segment: Segment, grant: MountGrant) {
+        let id = segment.segment;
+        let entry = Entry { segment, mounted_with: grant.incarnation, leaving: false };
+        entries.insert(id, entry);
+        self.grants.send_modify(|grants| {
+            grants.insert(id, grant);
+        });
+    }
+
+    fn remove(&self, entries: &mut Entries, segment: SegmentId) {
+        entries.remove(&segment);
+        self.grants.send_if_modified(|grants| grants.remove(&segment).is_some());
+    }
+}
+
+impl Shared {
+    async fn mount(&self, mut request: MountRequest) -> Result<MountGrant, ClientError> {
+        let id = request.segment.segment;
+        let deadline = self.deadline();
+        let mut backoff = Backoff::default();
+        loop {
+            let error = {
+                let mut entries = self.mounts.entries.lock().await;
+                check_room(&entries, id)?;
+                if let Some(entry) = entries.get(&id) {
+                    request.mounted_with = Some(entry.mounted_with);
+                }
+                match self.call_once(&request, deadline).await {
+                    Ok((grant, _)) => {
+                        self.mounts.insert(&mut entries, request.segment, grant);
+                        return Ok(grant);
+                    }
+                    Err(failure) => failure.error,
+                }
+            };
+            self.pause_before_retry(error, deadline, &mut backoff).await?;
+        }
+    }
+
+    async fn unmount(&self, request: &UnmountRequest) -> Result<UnmountReply, ClientError> {
+        let deadline = self.deadline();
+        let mut backoff = Backoff::default();
+        let mut known = false;
+        loop {
+            let error = {
+                let mut entries = self.mounts.entries.lock().await;
+                if let Some(entry) = entries.get_mut(&request.segment) {
+                    known = true;
+                    entry.leaving = true;
+                }
+                let outcome = self.call_once(request, deadline).await.map(|(reply, _)| reply);
+                match outcome.map_err(|failure| failure.error) {
+                    Ok(reply) => {
+                        if reply.grace_left_ms == 0 {
+                            self.mounts.remove(&mut entries, request.segment);
+                        }
+                        return Ok(reply);
+                    }
+                    // The grace has passed, or the answer to an earlier attempt was lost.
+                    Err(error) if known && error.code() == Some(ErrorCode::SegmentNotFound) => {
+                        self.mounts.remove(&mut entries, request.segment);
+                        return Ok(UnmountReply { grace_left_ms: 0 });
+                    }
+                    Err(error) => error,
+                }
+            };
+            self.pause_before_retry(error, deadline, &mut backoff).await?;
+        }
+    }
+
+    /// Sleeps before another attempt, or returns the error if there is to be none.
+    async fn pause_before_retry(
+        &self,
+        error: ClientError,
+        deadline: Deadline,
+        backoff: &mut Backoff,
+    ) -> Result<(), ClientError> {
+        let hint = if error.code() == Some(ErrorCode::NeedRemount) {
+            self.mounts.remount_now();
+            Some(RetryHint { after_ms: None })
+        } else {
+            error.retry()
+        };
+        match hint {
+            Some(hint) if deadline.sleep(backoff.pause(hint)).await => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// Mounts everything again whenever that is asked for.
+    pub(super) async fn keep_mounted(&self) {
+        loop {
+            self.mounts.remount_now.notified().await;
+            let mut backoff = Backoff::default();
+            while let Err(error) = self.remount().await {
+                tracing::warn!(%error, "the segments could not be mounted again");
+                let hint = error.retry().unwrap_or(RetryHint { after_ms: None });
+                tokio::time::sleep(backoff.pause(hint)).await;
+            }
+        }
+    }
+
+    async fn remount(&self) -> Result<(), ClientError> {
+        let session = self.link.next_session().await?;
+        let mut entries = self.mounts.entries.lock().await;
+        let segments: Vec<MountRequest> = entries
+            .values()
+            .filter(|entry| !entry.leaving)
+            .map(|entry| MountRequest {
+                segment: entry.segment.clone(),
+                mounted_with: Some(entry.mounted_with),
+            })
+            .collect();
+        let request = RemountRequest { segments };
+        let connection = &session.dialed.connection;
+        let reply: RemountReply =
+            exchange(connection, &request, self.deadline(), Priority::Control)
+                .await
+                .map_err(|failure| failure.error)?;
+        if reply.grants.len() != request.segments.len() {
+            let text = "a remount was answered with another number of grants".to_owned();
+            return Err(ClientError::Protocol(text));
+        }
+        tracing::info!(segments = reply.grants.len(), "mounted the segments again");
+        let granted = request.segments.iter().map(|mount| mount.segment.segment).zip(reply.grants);
+        let granted: Vec<(SegmentId, MountGrant)> = granted.collect();
+        for (segment, grant) in &granted {
+            if let Some(entry) = entries.get_mut(segment) {
+                entry.mounted_with = grant.incarnation;
+            }
+        }
+        // One change for all, so that no store sees a mixture.
+        self.mounts.grants.send_modify(|grants| grants.extend(granted));
+        Ok(())
+    }
+}
+
+fn check_room(entries: &Entries, segment: SegmentId) -> Result<(), ClientError> {
+    if entries.len() < REMOUNT_SEGMENTS_MAX || entries.contains_key(&segment) {
+        return Ok(());
+    }
+    let text = format!("{REMOUNT_SEGMENTS_MAX} segments are mounted, which is the limit");
+    Err(ClientError::Refused(WireError::new(ErrorCode::TooLarge, text)))
+}

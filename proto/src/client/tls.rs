@@ -1,0 +1,241 @@
+//! Trust: certificates from PEM files, or fingerprints that are pinned.
+//!
+//! The functions are public because servers that speak to this client need the same ones.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quinn::crypto::rustls::QuicClientConfig;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, CipherSuite, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use super::error::ClientError;
+
+/// Whom the client trusts, and who it is.
+///
+/// Files are read when the client connects, and again after a handshake failed for want of trust,
+/// so renewed certificates need no new client.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    trust: Trust,
+    identity: Option<Identity>,
+    server_name: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Trust {
+    Roots(PathBuf),
+    Pins(Vec<[u8; 32]>),
+}
+
+#[derive(Clone, Debug)]
+struct Identity {
+    certificates: PathBuf,
+    key: PathBuf,
+}
+
+impl ClientTls {
+    /// Trusts servers whose chain ends in a certificate of this PEM file, under the name that was
+    /// connected to.
+    pub fn ca(path: impl Into<PathBuf>) -> ClientTls {
+        ClientTls { trust: Trust::Roots(path.into()), identity: None, server_name: None }
+    }
+
+    /// Trusts exactly the certificate with this SHA-256, whatever its name and age.
+    pub fn pinned(certificate_sha256: [u8; 32]) -> ClientTls {
+        ClientTls { trust: Trust::Pins(vec![certificate_sha256]), identity: None, server_name: None }
+    }
+
+    /// Trusts one more certificate, beside those that are pinned. A client that trusts a CA trusts
+    /// nothing but this certificate from here on.
+    #[must_use]
+    pub fn with_pin(mut self, certificate_sha256: [u8; 32]) -> ClientTls {
+        match &mut self.trust {
+            Trust::Pins(pins) => pins.push(certificate_sha256),
+            Trust::Roots(_) => self.trust = Trust::Pins(vec![certificate_sha256]),
+        }
+        self
+    }
+
+    /// Shows this certificate chain (PEM) to servers that ask for one, with its private key (PEM).
+    #[must_use]
+    pub fn with_identity(
+        mut self,
+        certificates: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+    ) -> ClientTls {
+        self.identity = Some(Identity { certificates: certificates.into(), key: key.into() });
+        self
+    }
+
+    /// Expects the master's certificate to be for this name instead of the host that is connected
+    /// to.
+    #[must_use]
+    pub fn with_server_name(mut self, name: impl Into<String>) -> ClientTls {
+        self.server_name = Some(name.into());
+        self
+    }
+
+    pub(super) fn server_name(&self) -> Option<&str> {
+        self.server_name.as_deref()
+    }
+
+    /// The same client before a store that announced its certificate. The announcement came from a
+    /// master that is trusted, and names the very certificate, so it replaces the CA.
+    pub(super) fn for_store(&self, certificate_sha256: Option<[u8; 32]>) -> ClientTls {
+        let trust = match certificate_sha256 {
+            Some(pin) => Trust::Pins(vec![pin]),
+            None => self.trust.clone(),
+        };
+        // A name that was set for the master says nothing about a store.
+        ClientTls { trust, identity: self.identity.clone(), server_name: None }
+    }
+
+    /// Reads the files and makes what QUIC needs.
+    pub(super) fn load(&self, alpn: &[u8]) -> Result<Arc<QuicClientConfig>, ClientError> {
+        let provider = Arc::new(provider());
+        let algorithms = provider.signature_verification_algorithms;
+        let builder = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|error| ClientError::Tls(error.to_string()))?;
+        let builder = match &self.trust {
+            Trust::Roots(path) => builder.with_root_certificates(load_roots(path)?),
+            Trust::Pins(pins) => {
+                let verifier = PinVerifier { pins: pins.clone(), algorithms };
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            }
+        };
+        let mut config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                let certificates = load_certificates(&identity.certificates)?;
+                builder.with_client_auth_cert(certificates, load_key(&identity.key)?).map_err(
+                    |error| unusable(&identity.certificates, &error),
+                )?
+            }
+        };
+        config.alpn_protocols = vec![alpn.to_vec()];
+        // Early data can be replayed by anyone who saw it, so it stays off.
+        config.enable_early_data = false;
+        QuicClientConfig::try_from(config)
+            .map(Arc::new)
+            .map_err(|error| ClientError::Tls(error.to_string()))
+    }
+}
+
+/// The SHA-256 of a certificate in DER, by which it is pinned.
+pub fn fingerprint(certificate_der: &[u8]) -> [u8; 32] {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, certificate_der);
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest.as_ref());
+    bytes
+}
+
+/// The cryptography of both ends: aws-lc-rs, AES-128-GCM first, which is the fastest of its suites
+/// on processors with AES instructions and strong enough for everyone.
+pub fn provider() -> CryptoProvider {
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    provider
+        .cipher_suites
+        .sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
+    provider
+}
+
+/// The certificates of a PEM file, in their order; at least one.
+///
+/// # Errors
+/// `Tls` with the path, if the file cannot be read or has no certificate.
+pub fn load_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
+    let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect)
+        .map_err(|error| unusable(path, &error))?;
+    if certificates.is_empty() {
+        return Err(unusable(path, &"no certificate in it"));
+    }
+    Ok(certificates)
+}
+
+/// The first private key of a PEM file.
+///
+/// # Errors
+/// `Tls` with the path, if the file cannot be read or has no key.
+pub fn load_key(path: &Path) -> Result<PrivateKeyDer<'static>, ClientError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| unusable(path, &error))
+}
+
+/// The certificates of a PEM file as those that chains must end in.
+///
+/// # Errors
+/// `Tls` with the path, if the file cannot be read, or a certificate in it is no such one.
+pub fn load_roots(path: &Path) -> Result<RootCertStore, ClientError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in load_certificates(path)? {
+        roots.add(certificate).map_err(|error| unusable(path, &error))?;
+    }
+    Ok(roots)
+}
+
+fn unusable(path: &Path, fault: &dyn std::fmt::Display) -> ClientError {
+    ClientError::Tls(format!("{}: {fault}", path.display()))
+}
+
+/// Accepts the pinned certificates and no other. Only the chain is replaced by the pin: the server
+/// must still prove that it holds the key.
+#[derive(Debug)]
+struct PinVerifier {
+    pins: Vec<[u8; 32]>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for PinVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let seen = fingerprint(end_entity);
+        if self.pins.contains(&seen) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(CertificateError::Other(rustls::OtherError(Arc::new(NotPinned { seen }))).into())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        // QUIC has no TLS 1.2.
+        Err(rustls::PeerIncompatible::Tls12NotOffered.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the certificate with SHA-256 {} is not the pinned one", hexadecimal(seen))]
+struct NotPinned {
+    seen: [u8; 32],
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
