@@ -87,7 +87,7 @@ impl CoreConfig {
     /// The defaults for a number of shards, with a seed for the route and an identity, both random.
     pub fn new(shards: u16, seed: u64, incarnation: Incarnation) -> CoreConfig {
         CoreConfig {
-            route: Route { seed, shards },
+            route: Route::new(seed, shards),
             incarnation,
             settings: Settings::default(),
             layout: Layout::Tasks,
@@ -260,11 +260,7 @@ impl Core {
     pub fn queue_lengths(&self) -> Vec<u64> {
         let free = |shard: &ActorRef<ShardActor>| shard.mailbox_sender().capacity().unwrap_or(0);
         let bound = self.shared.config.mailbox_requests;
-        self.shared
-            .shards
-            .iter()
-            .map(|shard| bound.saturating_sub(free(shard)) as u64)
-            .collect()
+        self.shared.shards.iter().map(|shard| bound.saturating_sub(free(shard)) as u64).collect()
     }
 
     /// The totals of every shard, in their order, and of the pool.
@@ -273,7 +269,7 @@ impl Core {
     /// When an actor does not take the question or has stopped.
     pub async fn totals(&self) -> Result<(Vec<ShardTotals>, PoolTotals), CallError> {
         let mut answers = Vec::with_capacity(self.shared.shards.len());
-        for shard in 0..self.shared.config.route.shards {
+        for shard in 0..self.shared.config.route.shards() {
             answers.push(self.shard(ShardId(shard), None, ShardRequest::Totals)?);
         }
         let mut shards = Vec::with_capacity(answers.len());

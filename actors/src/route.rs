@@ -1,5 +1,7 @@
 //! Which shard holds a key.
 
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
+
 /// The number of a shard, from zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ShardId(pub u16);
@@ -19,17 +21,26 @@ impl KeyHash {
 /// How keys are spread over shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Random for each master and kept across a handoff. Keys come from clients: without a seed a
-    /// peer could choose keys that all fall together.
-    pub seed: u64,
-    /// How many shards there are, at least one.
-    pub shards: u16,
+    secrets: RapidSecrets,
+    shards: u16,
 }
 
 impl Route {
+    /// A route over so many shards, at least one. The seed is random for each master and kept
+    /// across a handoff. Keys come from clients: without a seed a peer could choose keys that all
+    /// fall together.
+    pub fn new(seed: u64, shards: u16) -> Route {
+        Route { secrets: RapidSecrets::seed(seed), shards: shards.max(1) }
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> u16 {
+        self.shards
+    }
+
     /// The hash of a key.
     pub fn hash(&self, key: &[u8]) -> KeyHash {
-        KeyHash(rapidhash::v3::rapidhash_v3_seeded(key, &rapidhash::v3::RapidSecrets::seed(self.seed)))
+        KeyHash(rapidhash_v3_seeded(key, &self.secrets))
     }
 
     /// The shard that holds keys of this hash.
@@ -47,7 +58,7 @@ mod tests {
     #[test]
     fn keys_spread_evenly_over_any_number_of_shards() {
         for shards in [1, 2, 3, 5, 8] {
-            let route = Route { seed: 7, shards };
+            let route = Route::new(7, shards);
             let mut keys_by_shard = vec![0_u32; usize::from(shards)];
             for number in 0..20_000_u32 {
                 let hash = route.hash(format!("block-{number:08x}-rank0").as_bytes());
@@ -62,8 +73,8 @@ mod tests {
 
     #[test]
     fn another_seed_spreads_keys_otherwise() {
-        let one = Route { seed: 1, shards: 8 };
-        let other = Route { seed: 2, shards: 8 };
+        let one = Route::new(1, 8);
+        let other = Route::new(2, 8);
         let moved = (0..1000_u32)
             .map(|number| number.to_le_bytes())
             .filter(|key| one.shard(one.hash(key)) != other.shard(other.hash(key)))

@@ -20,7 +20,7 @@ use crate::shell::Lanes;
 pub(super) fn launch(config: CoreConfig) -> Core {
     let clock = Clock::start();
     let (shard_lanes, shard_controls): (Vec<_>, Vec<_>) =
-        (0..config.route.shards).map(|_| mpsc::unbounded_channel()).unzip();
+        (0..config.route.shards()).map(|_| mpsc::unbounded_channel()).unzip();
     let (pool_lane, pool_control) = mpsc::unbounded_channel();
     let (clients_lane, clients_control) = mpsc::unbounded_channel();
     let lanes = Lanes { shards: shard_lanes, pool: pool_lane, clients: clients_lane };
@@ -39,9 +39,8 @@ pub(super) fn launch(config: CoreConfig) -> Core {
                 control,
                 on_fault: config.on_fault,
             };
-            let prepared = ShardActor::prepare_with_mailbox(kameo::mailbox::bounded(
-                config.mailbox_requests,
-            ));
+            let prepared =
+                ShardActor::prepare_with_mailbox(kameo::mailbox::bounded(config.mailbox_requests));
             match config.layout {
                 Layout::Tasks => run_as_task(prepared, args),
                 Layout::Threads => run_on_thread(prepared, args, &format!("shard-{number}")),
@@ -102,7 +101,7 @@ fn pool_config(config: &CoreConfig) -> PoolConfig {
         put_release_timeout_ms: config.settings.put_release_timeout_ms,
         eviction_high_watermark_ratio: config.settings.eviction_high_watermark_ratio,
         eviction_ratio: config.settings.eviction_ratio,
-        ..PoolConfig::new(config.route.shards, config.incarnation)
+        ..PoolConfig::new(config.route.shards(), config.incarnation)
     }
 }
 

@@ -247,6 +247,9 @@ pub enum PoolOrder {
         capacity_bytes: u64,
         /// The bytes of one page.
         page_bytes: u32,
+        /// Whether objects may be placed on it already: not in quarantine. Said in the same order,
+        /// so that no put slips in between.
+        placeable: bool,
     },
     /// Whether objects may be placed on a segment: not in quarantine, not while draining.
     SegmentPlaceable {

@@ -126,22 +126,23 @@ impl Pool {
             let window = PageRun::between(from, end.min(segment.heap.pages()));
             segment.heap.withhold(window, remnant.until);
         }
+        let former = mounted_with.is_some_and(|with| with != self.config.incarnation);
+        let rests_until = former.then(|| now.after_ms(self.config.lease_ttl_ms));
+        let quarantined_until = rests_until.max(remembered.whole_until);
         let mounted = PoolOrder::SegmentMounted {
             mount,
             segment: id,
             capacity_bytes: segment.capacity_bytes(),
             page_bytes: segment.page_bytes,
+            placeable: quarantined_until.is_none(),
         };
         if let Some(due) = segment.heap.next_expiry() {
             self.timers.insert((due, mount.slot));
         }
         self.order_all(mounted, effects);
-        let former = mounted_with.is_some_and(|with| with != self.config.incarnation);
-        let rests_until = former.then(|| now.after_ms(self.config.lease_ttl_ms));
-        if let Some(until) = rests_until.max(remembered.whole_until) {
+        if let Some(until) = quarantined_until {
             self.segments.set_phase(mount.slot, Phase::Quarantined { until });
             self.timers.insert((until, mount.slot));
-            self.order_all(PoolOrder::SegmentPlaceable { mount, placeable: false }, effects);
         }
         self.table_changed = true;
         self.space.placement_changed();
@@ -195,7 +196,8 @@ fn check_fields(segment: &Segment) -> Result<(), WireError> {
 
 fn conflict(segment: SegmentId) -> WireError {
     let text = format!(
-        "segment {segment} is known with another owner, base, size_bytes, endpoint or certificate_sha256"
+        "segment {segment} is known with another owner, base, size_bytes, endpoint or \
+         certificate_sha256"
     );
     WireError::new(ErrorCode::SegmentConflict, text)
 }

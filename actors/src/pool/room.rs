@@ -16,7 +16,7 @@ use self::walk::Walk;
 use super::Pool;
 use super::heap::PageOwner;
 use super::message::{ChunkCost, Mount, PoolEffect, PoolOrder, SegmentSlot};
-use super::segment::{MountedSegment, Phase};
+use super::segment::Phase;
 use crate::moment::Moment;
 use crate::pages::PageRun;
 use crate::route::ShardId;

@@ -2,6 +2,7 @@
 
 mod fake_shard;
 mod heap;
+mod interleaving;
 mod leaving;
 mod mounting;
 mod pressure;

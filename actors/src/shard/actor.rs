@@ -113,7 +113,9 @@ impl kameo::Actor for ShardActor {
                 self.apply(message);
             }
             if self.slice_due {
-                if self.sliced && let Ok(signal) = mailbox.try_recv() {
+                if self.sliced
+                    && let Ok(signal) = mailbox.try_recv()
+                {
                     self.sliced = false;
                     return Ok(Some(signal));
                 }

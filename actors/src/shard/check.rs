@@ -46,12 +46,10 @@ impl Shard {
             let purpose = match state {
                 RangeState::Free => Purpose::Free,
                 RangeState::Held => Purpose::Held,
-                RangeState::Used => {
-                    match self.ledger.objects().state(self.ledger.owner(range)) {
-                        ObjectState::Writing => Purpose::Writing,
-                        ObjectState::Readable => Purpose::Readable,
-                    }
-                }
+                RangeState::Used => match self.ledger.objects().state(self.ledger.owner(range)) {
+                    ObjectState::Writing => Purpose::Writing,
+                    ObjectState::Readable => Purpose::Readable,
+                },
             };
             stretches.push(Stretch {
                 offset_bytes: ranges.offset_bytes(range),
@@ -61,6 +59,12 @@ impl Shard {
             ControlFlow::Continue(())
         });
         stretches
+    }
+
+    /// Bytes of the spans that the shard owns on a mount.
+    pub fn span_bytes(&self, mount: Mount) -> u64 {
+        let known = self.segments.all().find(|segment| segment.mount == mount);
+        known.map_or(0, |segment| self.ledger.ranges().capacity_bytes(segment.index()))
     }
 
     /// Checks the structures of the shard against each other and its gauges against what it holds.

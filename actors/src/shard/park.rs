@@ -14,8 +14,8 @@ use super::message::{PutRequest, ShardEffect, ShardReply};
 use super::put::{Attempt, Start};
 use super::state::Shard;
 use crate::moment::Moment;
-use crate::pool::message::{Mount, ShardReport};
 use crate::pages::PageRun;
+use crate::pool::message::{Mount, ShardReport};
 use crate::request::RequestId;
 use crate::route::KeyHash;
 
@@ -256,11 +256,8 @@ impl Shard {
         effects: &mut Vec<ShardEffect>,
     ) {
         let Some(room) = self.parked.room.take_if(|room| room.number == number) else { return };
-        let refusal = Refusal {
-            code: ErrorCode::NoSpace,
-            retry_after_ms,
-            no_space: Some(Box::new(space)),
-        };
+        let refusal =
+            Refusal { code: ErrorCode::NoSpace, retry_after_ms, no_space: Some(Box::new(space)) };
         let until = now.after_ms(NO_ROOM_MS);
         self.parked.no_room =
             Some(NoRoom { size_bytes: room.size_bytes, until, refusal: refusal.clone() });

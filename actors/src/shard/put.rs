@@ -55,12 +55,10 @@ impl Shard {
                 Ok(Some(object)) => Ok(self.grant_of(object)),
                 Ok(None) => match self.place_put(now, &start, Attempt::First, effects) {
                     Some(answer) => answer,
-                    None => {
-                        match self.park(ParkedPut::new(id, index, &start, deadline)) {
-                            Ok(()) => continue,
-                            Err(refusal) => Err(refusal),
-                        }
-                    }
+                    None => match self.park(ParkedPut::new(id, index, &start, deadline)) {
+                        Ok(()) => continue,
+                        Err(refusal) => Err(refusal),
+                    },
                 },
                 Err(refusal) => Err(refusal),
             };
@@ -279,9 +277,7 @@ impl Shard {
     pub(super) fn discard_unfinished(&mut self, now: Moment) {
         let release_ms = self.config.put_release_timeout_ms;
         let Some(started_ms) = now.as_ms().checked_sub(release_ms) else { return };
-        while let Some(object) =
-            self.unfinished.oldest_started_by(Moment::from_ms(started_ms))
-        {
+        while let Some(object) = self.unfinished.oldest_started_by(Moment::from_ms(started_ms)) {
             self.counters.put_discarded += 1;
             self.erase(now, object, None);
         }

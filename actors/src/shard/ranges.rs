@@ -139,6 +139,7 @@ impl Ranges {
     }
 
     /// Takes a range out of the recency list that it is in, if any.
+    #[cfg(test)]
     pub(crate) fn unlist(&mut self, range: RangeHandle) {
         let (own, nodes) = self.parts_of(range);
         own.unlist(nodes, range);
@@ -155,6 +156,7 @@ impl Ranges {
     }
 
     /// The next range towards the newest end of the list that a range is in.
+    #[cfg(test)]
     pub(crate) fn newer(&self, range: RangeHandle) -> Option<RangeHandle> {
         let node = &self.nodes[range];
         debug_assert!(node.state().is_occupied(), "only used ranges are in recency lists");

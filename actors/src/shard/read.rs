@@ -1,9 +1,9 @@
 //! Reading: where objects are, which keys exist, and what a lease protects.
 
+use mooring_proto::Incarnation;
 use mooring_proto::error::{ErrorCode, Refusal};
 use mooring_proto::message::inspect::KeyEntry;
 use mooring_proto::message::object::{Located, RangeDescriptor};
-use mooring_proto::Incarnation;
 
 use super::message::{KeyBatch, ShardReply};
 use super::objects::{ObjectHandle, ObjectState};
@@ -62,9 +62,9 @@ impl Shard {
         for (index, sequence) in sequences.iter().enumerate() {
             self.look_ahead(batch, index);
             let same = incarnation == self.config.incarnation
-                && self.find_readable(batch, index).is_ok_and(|object| {
-                    self.ledger.objects().sequence(object) == *sequence
-                });
+                && self
+                    .find_readable(batch, index)
+                    .is_ok_and(|object| self.ledger.objects().sequence(object) == *sequence);
             answers.push(if same { Ok(()) } else { Err(Refusal::from(ErrorCode::Changed)) });
         }
         answers

@@ -89,7 +89,6 @@ impl Segments {
             changed: false,
         }));
         self.by_id.insert(segment, SegmentIndex(mount.slot.0));
-        self.set_placeable(SegmentIndex(mount.slot.0), true);
     }
 
     /// The segment of exactly this mount.

@@ -10,7 +10,7 @@ use super::remove::Sweep;
 use super::segments::Segments;
 use super::unfinished::Unfinished;
 use crate::moment::Moment;
-use crate::pool::message::{PoolOrder, ShardReport};
+use crate::pool::message::{Mount, PoolOrder, ShardReport};
 use crate::request::RequestId;
 
 /// One shard.
@@ -48,7 +48,7 @@ impl Shard {
             sweeps: VecDeque::new(),
             counters: ShardTotals::default(),
             next_sequence: u64::from(config.shard.0),
-            dice: super::place::Dice::new(config.route.seed ^ u64::from(config.shard.0)),
+            dice: super::place::Dice::new(config.route.hash(&config.shard.0.to_le_bytes()).0),
             room_made: false,
             continue_asked: false,
         }
@@ -127,15 +127,12 @@ impl Shard {
 
     fn order(&mut self, now: Moment, order: PoolOrder, effects: &mut Vec<ShardEffect>) {
         match order {
-            PoolOrder::SegmentMounted { mount, segment, capacity_bytes, page_bytes } => {
+            PoolOrder::SegmentMounted { mount, segment, capacity_bytes, page_bytes, placeable } => {
                 self.mount(mount, segment, capacity_bytes, page_bytes);
+                self.allow_placing(mount, placeable);
             }
             PoolOrder::SegmentPlaceable { mount, placeable } => {
-                if let Some(segment) = self.segments.of_mount(mount) {
-                    let index = segment.index();
-                    self.segments.set_placeable(index, placeable);
-                    self.room_made |= placeable;
-                }
+                self.allow_placing(mount, placeable);
             }
             PoolOrder::SegmentLost { mount } => self.lose(mount, effects),
             PoolOrder::Space(spaces) => {
@@ -164,6 +161,14 @@ impl Shard {
                 let runs = self.vacate(now, mount, &runs);
                 effects.push(ShardEffect::Report(ShardReport::Vacated { job, runs }));
             }
+        }
+    }
+
+    fn allow_placing(&mut self, mount: Mount, placeable: bool) {
+        if let Some(segment) = self.segments.of_mount(mount) {
+            let index = segment.index();
+            self.segments.set_placeable(index, placeable);
+            self.room_made |= placeable;
         }
     }
 

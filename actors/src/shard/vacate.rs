@@ -124,15 +124,14 @@ impl Shard {
             }
             let (mount, page_bytes) = (segment.mount, u64::from(segment.page_bytes));
             let ranges = self.ledger.ranges();
-            let reserve_bytes = (ranges.allocated_bytes(index) / 2)
-                .max(segment.capacity_bytes / RESERVE_SHARE);
+            let reserve_bytes =
+                (ranges.allocated_bytes(index) / 2).max(segment.capacity_bytes / RESERVE_SHARE);
             let spare_bytes = ranges.free_bytes(index).saturating_sub(reserve_bytes);
             let pages = u32::try_from(spare_bytes / page_bytes).unwrap_or(u32::MAX);
             if pages < SPARE_RUN_PAGES_MIN {
                 continue;
             }
-            let runs =
-                self.ledger.ranges_mut().take_free_pages(index, pages, SPARE_RUN_PAGES_MIN);
+            let runs = self.ledger.ranges_mut().take_free_pages(index, pages, SPARE_RUN_PAGES_MIN);
             if !runs.is_empty() {
                 effects.push(ShardEffect::Report(ShardReport::Returned {
                     mount,

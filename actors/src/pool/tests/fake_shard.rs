@@ -84,7 +84,7 @@ impl FakeShard {
             .map(|(&page, _)| page)
             .take(pages_max as usize)
             .collect();
-        free.iter().for_each(|page| drop(pages.remove(page)));
+        pages.retain(|page, _| !free.contains(page));
         free.into_iter().map(|page| PageRun::new(page, 1)).collect()
     }
 
@@ -105,7 +105,8 @@ impl FakeShard {
         let Some(pages) = self.pages.get_mut(&mount) else { return Vec::new() };
         let mut vacated = Vec::new();
         for page in runs.iter().flat_map(|run| run.first_page..run.end()) {
-            let content = pages[&page];
+            // It may have been returned while the order was on its way.
+            let Some(&content) = pages.get(&page) else { continue };
             let blocked = content.is_some_and(|content| content.blocked_until > Some(now));
             if !blocked && !self.surprises.contains(&page) {
                 pages.remove(&page);

@@ -226,7 +226,7 @@ fn a_million_objects_with_keys_of_96_bytes_take_at_most_150_bytes_each() {
     let mut index = Index::new();
     let mut keys = Keys::new();
     let mut objects = Objects::new();
-    let route = crate::route::Route { seed: 1, shards: 1 };
+    let route = crate::route::Route::new(1, 1);
     let mut key = [b'k'; 96];
     for number in 0..1_000_000_u64 {
         key[88..].copy_from_slice(&number.to_le_bytes());
