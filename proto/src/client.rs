@@ -28,6 +28,7 @@ mod link;
 mod liveness;
 mod mounts;
 mod put;
+mod replica;
 mod requests;
 mod retry;
 mod segments;
@@ -43,11 +44,11 @@ pub use self::config::ClientConfig;
 pub use self::error::ClientError;
 pub use self::mounts::Mounts;
 pub use self::requests::Leased;
-pub use self::tls::ClientTls;
-pub use crate::message::object::PutOptions;
 use self::shared::Shared;
+pub use self::tls::ClientTls;
 use crate::identity::ClientId;
 use crate::message::Request;
+pub use crate::message::object::PutOptions;
 use crate::message::session::HelloReply;
 
 /// A client of one master. Clones are cheap and share everything; when the last one is dropped,

@@ -1,6 +1,7 @@
 //! What a client is told before it connects.
 
 use crate::client::ClientError;
+use crate::client::retry::random;
 use crate::client::tls::ClientTls;
 use crate::identity::ClientId;
 use crate::limits::NAME_BYTES_MAX;
@@ -43,7 +44,7 @@ impl ClientConfig {
         ClientConfig {
             master: master.into(),
             tls,
-            client: ClientId(rand::random()),
+            client: ClientId(random()),
             name: String::new(),
             connect_timeout_ms: CONNECT_TIMEOUT_MS,
             request_timeout_ms: REQUEST_TIMEOUT_MS,

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, Endpoint};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -32,7 +31,7 @@ pub(super) struct Dialer {
     within: Duration,
     initial_mtu_bytes: u16,
     /// Kept over connections, since it holds the tickets that make the next handshake cheap.
-    crypto: Mutex<Option<Arc<QuicClientConfig>>>,
+    crypto: Mutex<Option<quinn::ClientConfig>>,
 }
 
 impl Dialer {
@@ -66,9 +65,9 @@ impl Dialer {
         F: Future<Output = Result<T, ClientError>> + Send + 'static,
     {
         let started = Instant::now();
-        let crypto = self.crypto()?;
-        let config =
-            transport::client_config(crypto, self.initial_mtu_bytes, idle_timeout);
+        let transport = transport::transport_config(self.initial_mtu_bytes, idle_timeout);
+        let mut config = self.crypto()?;
+        config.transport_config(Arc::new(transport));
         let addresses = tokio::time::timeout(self.within, resolve(&self.target))
             .await
             .unwrap_or_else(|_| Err(self.unreachable("the name was not resolved in time")))?;
@@ -79,15 +78,21 @@ impl Dialer {
             async move { greet(handshake(address, config, &server_name).await?).await }
         })
         .await;
-        let outcome = outcome.map_err(|error| error.unwrap_or_else(|| self.unreachable("no answer")));
+        let outcome =
+            outcome.map_err(|error| error.unwrap_or_else(|| self.unreachable("no answer")));
         if matches!(outcome, Err(ClientError::Tls(_))) {
             // The files may have been renewed; the next attempt reads them again.
-            *self.crypto.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.reload();
         }
         outcome
     }
 
-    fn crypto(&self) -> Result<Arc<QuicClientConfig>, ClientError> {
+    /// Reads the files again before the next attempt.
+    pub(super) fn reload(&self) {
+        *self.crypto.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn crypto(&self) -> Result<quinn::ClientConfig, ClientError> {
         let mut kept = self.crypto.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(crypto) = &*kept {
             return Ok(crypto.clone());
@@ -104,8 +109,7 @@ impl Dialer {
 
 /// The addresses of a host and port, each once.
 async fn resolve(target: &str) -> Result<Vec<SocketAddr>, ClientError> {
-    let fault =
-        |reason: String| ClientError::Connect { address: target.to_owned(), reason };
+    let fault = |reason: String| ClientError::Connect { address: target.to_owned(), reason };
     let found = tokio::net::lookup_host(target).await.map_err(|error| fault(error.to_string()))?;
     let mut addresses: Vec<SocketAddr> = Vec::new();
     for address in found {

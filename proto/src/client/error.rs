@@ -64,6 +64,9 @@ pub enum ClientError {
         /// The limit of the configuration.
         limit_bytes: u64,
     },
+    /// The client was closed.
+    #[error("the client was closed")]
+    Ended,
     /// A field of the configuration is out of its range; the text names it.
     #[error("client configuration: {0}")]
     Config(String),
@@ -106,11 +109,6 @@ impl ClientError {
             }
             _ => None,
         }
-    }
-
-    /// Whether the connection is gone, and not only this request.
-    pub(super) fn is_loss(&self) -> bool {
-        matches!(self, ClientError::Closed { .. } | ClientError::Connect { .. })
     }
 
     pub(super) fn timeout(what: &'static str) -> ClientError {

@@ -111,9 +111,8 @@ impl Stream {
         priority: Priority,
     ) -> Result<Stream, Failure> {
         let opened = deadline.bound(WAIT_STREAM, connection.open_bi()).await;
-        let (send, receive) = opened
-            .and_then(|opened| opened.map_err(ClientError::from))
-            .map_err(Failure::known)?;
+        let (send, receive) =
+            opened.and_then(|opened| opened.map_err(ClientError::from)).map_err(Failure::known)?;
         // Fails only for a stream that is closed, which the first write would find out.
         let _ = send.set_priority(priority as i32);
         Ok(Stream { send, receive, complete: false })

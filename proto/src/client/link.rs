@@ -94,7 +94,7 @@ impl Link {
         match states.wait_for(usable).await.map(|state| state.clone()) {
             Ok(State::Up(session)) => Ok(session),
             Ok(State::Ended(error)) => Err(error),
-            Ok(State::Down { .. }) | Err(_) => Err(ended_by_owner()),
+            Ok(State::Down { .. }) | Err(_) => Err(ClientError::Ended),
         }
     }
 
@@ -103,7 +103,7 @@ impl Link {
         let mut states = self.state.subscribe();
         match states.wait_for(|state| matches!(state, State::Ended(_))).await.as_deref() {
             Ok(State::Ended(error)) => error.clone(),
-            _ => ended_by_owner(),
+            _ => ClientError::Ended,
         }
     }
 
@@ -141,7 +141,7 @@ impl Link {
     /// Ends the link: what waits is answered, and what is asked later too.
     pub(super) async fn close(&self) {
         let last = self.state.borrow().clone();
-        self.end(ended_by_owner());
+        self.end(ClientError::Ended);
         if let State::Up(session) = last {
             session.dialed.connection.close(close::NORMAL.into(), b"the client is done");
             // The close frame needs a moment to leave; a peer that misses it finds out by itself.
@@ -193,13 +193,6 @@ async fn greet(dialed: Dialed, hello: &HelloRequest) -> Result<Arc<Session>, Cli
     match exchange(&dialed.connection, hello, deadline, Priority::Control).await {
         Ok(hello) => Ok(Arc::new(Session { dialed, hello })),
         Err(Failure { error, .. }) => Err(error),
-    }
-}
-
-fn ended_by_owner() -> ClientError {
-    ClientError::Closed {
-        code: Some(u64::from(close::NORMAL)),
-        reason: "the client was closed".to_owned(),
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use tokio::sync::{Mutex, Notify, watch};
 
+use super::Client;
 use super::error::{ClientError, RetryHint};
 use super::exchange::{Priority, exchange};
 use super::retry::{Backoff, Deadline};
 use super::shared::Shared;
-use super::Client;
 use crate::error::{ErrorCode, WireError};
 use crate::identity::{Incarnation, SegmentId};
 use crate::limits::REMOUNT_SEGMENTS_MAX;

@@ -3,7 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use rand::Rng;
+use rand::distr::{Distribution, StandardUniform};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use tokio::time::Instant;
 
 use super::error::{ClientError, RetryHint};
@@ -70,13 +72,21 @@ impl Backoff {
                 pause_ms / 2..=pause_ms
             }
         };
-        Duration::from_millis(rand::rng().random_range(range))
+        Duration::from_millis(SmallRng::from_os_rng().random_range(range))
     }
 
     /// Begins again with the shortest pause.
     pub(super) fn reset(&mut self) {
         self.attempts = 0;
     }
+}
+
+/// A value that no other process picks, from the kernel's randomness.
+pub(super) fn random<T>() -> T
+where
+    StandardUniform: Distribution<T>,
+{
+    SmallRng::from_os_rng().random()
 }
 
 /// A deadline that is too far away to be told as an instant: some decades.
@@ -114,9 +124,8 @@ mod tests {
     #[test]
     fn a_hint_is_waited_out_and_spread() {
         let mut backoff = Backoff::default();
-        let pauses: Vec<_> = (0..64)
-            .map(|_| backoff.pause(RetryHint { after_ms: Some(400) }).as_millis())
-            .collect();
+        let pauses: Vec<_> =
+            (0..64).map(|_| backoff.pause(RetryHint { after_ms: Some(400) }).as_millis()).collect();
         assert!(pauses.iter().all(|pause_ms| (400..=600).contains(pause_ms)));
         assert!(pauses.iter().any(|pause_ms| *pause_ms != pauses[0]));
     }

@@ -11,7 +11,7 @@ use super::error::{ClientError, Failure};
 use super::exchange::{Priority, exchange};
 use super::link::Link;
 use super::mounts::MountBook;
-use super::retry::{Backoff, Deadline};
+use super::retry::{Backoff, Deadline, random};
 use super::segments::SegmentCache;
 use crate::message::Request;
 
@@ -44,7 +44,7 @@ impl Shared {
             segments: SegmentCache::default(),
             stores: Stores::new(&config),
             in_flight: Semaphore::new(config.max_in_flight.min(Semaphore::MAX_PERMITS)),
-            put_ids: AtomicU64::new(rand::random()),
+            put_ids: AtomicU64::new(random()),
             config,
         }
     }

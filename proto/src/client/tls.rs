@@ -10,7 +10,9 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{CertificateError, CipherSuite, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, CipherSuite, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 
 use super::error::ClientError;
 
@@ -44,20 +46,15 @@ impl ClientTls {
         ClientTls { trust: Trust::Roots(path.into()), identity: None, server_name: None }
     }
 
-    /// Trusts exactly the certificate with this SHA-256, whatever its name and age.
-    pub fn pinned(certificate_sha256: [u8; 32]) -> ClientTls {
-        ClientTls { trust: Trust::Pins(vec![certificate_sha256]), identity: None, server_name: None }
+    /// Trusts the certificates with these SHA-256, whatever their names and age, and no other one.
+    pub fn pinned_any(certificates_sha256: impl IntoIterator<Item = [u8; 32]>) -> ClientTls {
+        let pins = certificates_sha256.into_iter().collect();
+        ClientTls { trust: Trust::Pins(pins), identity: None, server_name: None }
     }
 
-    /// Trusts one more certificate, beside those that are pinned. A client that trusts a CA trusts
-    /// nothing but this certificate from here on.
-    #[must_use]
-    pub fn with_pin(mut self, certificate_sha256: [u8; 32]) -> ClientTls {
-        match &mut self.trust {
-            Trust::Pins(pins) => pins.push(certificate_sha256),
-            Trust::Roots(_) => self.trust = Trust::Pins(vec![certificate_sha256]),
-        }
-        self
+    /// Trusts exactly the certificate with this SHA-256, whatever its name and age.
+    pub fn pinned(certificate_sha256: [u8; 32]) -> ClientTls {
+        ClientTls::pinned_any([certificate_sha256])
     }
 
     /// Shows this certificate chain (PEM) to servers that ask for one, with its private key (PEM).
@@ -95,7 +92,7 @@ impl ClientTls {
     }
 
     /// Reads the files and makes what QUIC needs.
-    pub(super) fn load(&self, alpn: &[u8]) -> Result<Arc<QuicClientConfig>, ClientError> {
+    pub(super) fn load(&self, alpn: &[u8]) -> Result<quinn::ClientConfig, ClientError> {
         let provider = Arc::new(provider());
         let algorithms = provider.signature_verification_algorithms;
         let builder = rustls::ClientConfig::builder_with_provider(provider)
@@ -112,16 +109,16 @@ impl ClientTls {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 let certificates = load_certificates(&identity.certificates)?;
-                builder.with_client_auth_cert(certificates, load_key(&identity.key)?).map_err(
-                    |error| unusable(&identity.certificates, &error),
-                )?
+                builder
+                    .with_client_auth_cert(certificates, load_key(&identity.key)?)
+                    .map_err(|error| unusable(&identity.certificates, &error))?
             }
         };
         config.alpn_protocols = vec![alpn.to_vec()];
         // Early data can be replayed by anyone who saw it, so it stays off.
         config.enable_early_data = false;
         QuicClientConfig::try_from(config)
-            .map(Arc::new)
+            .map(|crypto| quinn::ClientConfig::new(Arc::new(crypto)))
             .map_err(|error| ClientError::Tls(error.to_string()))
     }
 }
@@ -230,10 +227,17 @@ impl ServerCertVerifier for PinVerifier {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("the certificate with SHA-256 {} is not the pinned one", hexadecimal(seen))]
+#[derive(thiserror::Error)]
+#[error("the certificate has the SHA-256 {}, which is not pinned", hexadecimal(seen))]
 struct NotPinned {
     seen: [u8; 32],
+}
+
+impl std::fmt::Debug for NotPinned {
+    /// As people read it: this is what the texts of handshake errors are made of.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, formatter)
+    }
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Endpoint, EndpointConfig, IdleTimeout, TokioRuntime, TransportConfig, VarInt};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -25,11 +24,7 @@ pub(super) fn endpoint_towards(address: SocketAddr) -> io::Result<Endpoint> {
 }
 
 /// The parameters of a connection.
-pub(super) fn client_config(
-    crypto: Arc<QuicClientConfig>,
-    initial_mtu_bytes: u16,
-    idle_timeout: Duration,
-) -> quinn::ClientConfig {
+pub(super) fn transport_config(initial_mtu_bytes: u16, idle_timeout: Duration) -> TransportConfig {
     let mut transport = TransportConfig::default();
     let idle_ms = u32::try_from(idle_timeout.as_millis()).unwrap_or(u32::MAX);
     transport
@@ -43,9 +38,7 @@ pub(super) fn client_config(
         .initial_rtt(INITIAL_RTT)
         .initial_mtu(initial_mtu_bytes)
         .datagram_receive_buffer_size(None);
-    let mut config = quinn::ClientConfig::new(crypto);
-    config.transport_config(Arc::new(transport));
-    config
+    transport
 }
 
 /// How long a connection may be silent. Below half of the client TTL, so that a client whose
