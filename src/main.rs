@@ -1,1 +1,21 @@
-fn main() {}
+//! Mooring: the master of a distributed KV-cache store for LLM inference, its stores and its
+//! clients, in one binary.
+
+mod admin;
+mod allocator;
+mod bench;
+mod cli;
+mod command;
+mod config;
+mod demo;
+mod frontend;
+mod logging;
+mod master;
+mod store;
+mod tls;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}

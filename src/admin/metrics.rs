@@ -1,0 +1,296 @@
+//! The metrics page. Names that begin with `master_`, and three without a prefix, are those of the
+//! existing master, so that its dashboards stay filled; the others are of this one.
+
+use mooring_actors::core::CallError;
+use mooring_proto::ErrorCode;
+use mooring_proto::message::Kind;
+
+use super::exposition::Exposition;
+use crate::frontend::Context;
+use crate::frontend::counters::KindCounters;
+use crate::frontend::quic::Listener;
+use crate::frontend::stats::{Snapshot, resident_bytes};
+
+/// The page as of now.
+///
+/// # Errors
+/// If an actor does not answer.
+pub(super) async fn page(context: &Context, listener: &Listener) -> Result<String, CallError> {
+    let snapshot = Snapshot::take(context).await?;
+    let mut page = Exposition::default();
+    known_totals(&mut page, &snapshot);
+    known_requests(&mut page, context, &snapshot);
+    known_batches(&mut page, context);
+    pool(&mut page, &snapshot);
+    shards(&mut page, &snapshot);
+    clients(&mut page, context);
+    front_end(&mut page, context, listener);
+    process(&mut page, context);
+    Ok(page.finish())
+}
+
+fn known_totals(page: &mut Exposition, snapshot: &Snapshot) {
+    let sum =
+        |figure: fn(&mooring_actors::shard::message::ShardTotals) -> u64| snapshot.sum(figure);
+    page.gauge("master_key_count", "Objects, readable or being written.", sum(|it| it.objects));
+    page.gauge("master_active_clients", "Clients that ping.", snapshot.clients);
+    page.gauge(
+        "master_allocated_bytes",
+        "Bytes in ranges of objects.",
+        sum(|it| it.allocated_bytes),
+    );
+    page.gauge(
+        "master_total_capacity_bytes",
+        "Bytes of all mounted segments.",
+        snapshot.pool.capacity_bytes,
+    );
+    page.counter(
+        "master_evicted_key_count",
+        "Objects removed by eviction.",
+        sum(|it| it.evicted_objects),
+    );
+    page.counter(
+        "master_evicted_size_bytes",
+        "Bytes freed by eviction.",
+        sum(|it| it.evicted_bytes),
+    );
+    page.counter(
+        "master_put_start_alloc_failures_total",
+        "Put starts refused for want of space.",
+        sum(|it| it.put_refused),
+    );
+    page.counter(
+        "master_put_start_discard_cnt",
+        "Unfinished puts that another one took over or that timed out.",
+        sum(|it| it.put_discarded),
+    );
+    page.counter("total_get_nums_", "Keys of gets.", sum(|it| it.gets));
+    page.counter(
+        "valid_get_nums_",
+        "Keys of gets that found a readable object.",
+        sum(|it| it.get_hits),
+    );
+    page.counter(
+        "mem_cache_hit_nums_",
+        "Keys of gets that found a readable object in memory.",
+        sum(|it| it.get_hits),
+    );
+}
+
+fn known_requests(page: &mut Exposition, context: &Context, snapshot: &Snapshot) {
+    for (name, kind) in KNOWN_KINDS {
+        let counters = context.counters.kind(kind);
+        page.counter(
+            &format!("master_{name}_requests_total"),
+            "Requests of this kind; each may carry many keys.",
+            counters.requests.value(),
+        );
+        page.counter(
+            &format!("master_{name}_failures_total"),
+            "Requests of this kind that were refused as a whole.",
+            counters.failures.value(),
+        );
+    }
+    page.counter(
+        "mooring_put_starts_granted_total",
+        "Keys of put starts that were granted.",
+        snapshot.sum(|it| it.put_granted),
+    );
+    page.counter(
+        "mooring_put_starts_short_total",
+        "Keys of put starts that got fewer replicas than they asked for.",
+        snapshot.sum(|it| it.put_short),
+    );
+    page.counter(
+        "mooring_put_ends_total",
+        "Puts that were completed.",
+        snapshot.sum(|it| it.put_ends),
+    );
+    page.counter(
+        "mooring_put_revokes_total",
+        "Puts that were revoked.",
+        snapshot.sum(|it| it.put_revokes),
+    );
+    page.counter(
+        "mooring_removed_objects_total",
+        "Objects removed by request.",
+        snapshot.sum(|it| it.removed),
+    );
+    page.counter(
+        "mooring_lost_objects_total",
+        "Objects that went with their segment.",
+        snapshot.sum(|it| it.lost_objects),
+    );
+}
+
+fn known_batches(page: &mut Exposition, context: &Context) {
+    for (name, kind) in KNOWN_BATCHES {
+        let counters = context.counters.kind(kind);
+        page.counter(
+            &format!("master_batch_{name}_requests_total"),
+            "Batches of this kind; every request is one.",
+            counters.requests.value(),
+        );
+        page.counter(
+            &format!("master_batch_{name}_items_total"),
+            "Keys in batches of this kind.",
+            counters.items.value(),
+        );
+    }
+}
+
+fn pool(page: &mut Exposition, snapshot: &Snapshot) {
+    let pool = &snapshot.pool;
+    page.gauge("mooring_segments", "Mounted segments.", pool.segments);
+    page.gauge("mooring_held_bytes", "Bytes in held ranges.", snapshot.sum(|it| it.held_bytes));
+    page.gauge(
+        "mooring_leased_bytes",
+        "Bytes of leased objects.",
+        snapshot.sum(|it| it.leased_bytes),
+    );
+    page.gauge(
+        "mooring_pinned_bytes",
+        "Bytes of hard-pinned objects.",
+        snapshot.sum(|it| it.pinned_bytes),
+    );
+    page.gauge(
+        "mooring_free_page_bytes",
+        "Bytes of pages that belong to no shard.",
+        pool.free_page_bytes,
+    );
+    page.gauge(
+        "mooring_free_span_bytes",
+        "Free bytes in spans of shards.",
+        snapshot.sum(|it| it.free_bytes),
+    );
+    page.gauge(
+        "mooring_eviction_debt_bytes",
+        "Bytes that shards were ordered to evict and have not yet reported.",
+        pool.eviction_debt_bytes,
+    );
+    page.counter(
+        "mooring_windows_vacated_total",
+        "Windows that were vacated for a large object.",
+        pool.windows_vacated,
+    );
+}
+
+fn shards(page: &mut Exposition, snapshot: &Snapshot) {
+    let mut each = |name: &str, help: &str, figures: Vec<u64>| {
+        page.gauges(name, help, "shard", figures.into_iter().enumerate());
+    };
+    let of = |figure: fn(&mooring_actors::shard::message::ShardTotals) -> u64| {
+        snapshot.shards.iter().map(figure).collect::<Vec<_>>()
+    };
+    each("mooring_shard_objects", "Objects of the shard.", of(|it| it.objects));
+    each("mooring_shard_unfinished_puts", "Unfinished puts of the shard.", of(|it| it.unfinished));
+    each("mooring_shard_parked_puts", "Puts that wait for space.", of(|it| it.parked));
+    each(
+        "mooring_shard_allocated_bytes",
+        "Bytes in ranges of objects.",
+        of(|it| it.allocated_bytes),
+    );
+    each(
+        "mooring_shard_memory_bytes",
+        "Resident bytes of index, keys, objects and ranges.",
+        of(|it| it.memory_bytes),
+    );
+    each("mooring_shard_queue", "Messages that wait at the shard.", snapshot.queues.clone());
+}
+
+fn clients(page: &mut Exposition, context: &Context) {
+    let counts = context.core.client_counts();
+    page.gauge("mooring_clients_suspected", "Clients that were asked again.", counts.suspected);
+    page.counter(
+        "mooring_clients_offline_total",
+        "Clients that went offline.",
+        counts.offline_total,
+    );
+    page.counter(
+        "mooring_client_graces_total",
+        "Times that most clients fell silent together and got a grace.",
+        counts.graces_total,
+    );
+    page.counter("mooring_stalls_total", "Times that the master itself hung.", counts.stalls_total);
+    page.counter(
+        "mooring_stalled_ms_total",
+        "For how long the master itself hung, in milliseconds.",
+        counts.stalled_ms_total,
+    );
+}
+
+fn front_end(page: &mut Exposition, context: &Context, listener: &Listener) {
+    let counters = &context.counters;
+    let mut by_kind = |name: &str, help: &str, figure: fn(&KindCounters) -> u64| {
+        let samples =
+            Kind::ALL.iter().map(|kind| (format!("{kind:?}"), figure(counters.kind(*kind))));
+        page.counters(name, help, "kind", samples);
+    };
+    by_kind("mooring_requests_total", "Requests by kind.", |it| it.requests.value());
+    by_kind("mooring_request_failures_total", "Requests refused as a whole.", |it| {
+        it.failures.value()
+    });
+    by_kind("mooring_request_items_total", "Keys in requests.", |it| it.items.value());
+    let refusals = ErrorCode::ALL.iter().map(|code| (code.name(), counters.refusals(*code)));
+    page.counters("mooring_refusals_total", "Requests refused as a whole.", "code", refusals);
+
+    page.gauge("mooring_connections", "Connections that said hello.", listener.connections());
+    page.gauge("mooring_requests_in_flight", "Requests being answered.", context.stage.in_flight());
+    page.gauge(
+        "mooring_kept_bytes",
+        "Bytes of requests and replies under way.",
+        listener.kept_bytes(),
+    );
+    let totals = [
+        ("connections", "Connections that said hello.", &counters.connections),
+        (
+            "connections_refused",
+            "Attempts refused for want of room.",
+            &counters.connections_refused,
+        ),
+        ("handshakes_failed", "Handshakes that failed.", &counters.handshakes_failed),
+        ("hellos_failed", "Connections without an acceptable hello.", &counters.hellos_failed),
+        ("requests_cancelled", "Requests that their peer gave up.", &counters.cancelled),
+        ("request_timeouts", "Requests that did not come in time.", &counters.read_timeouts),
+        ("reply_timeouts", "Replies that were not taken in time.", &counters.write_timeouts),
+        ("attentions", "Silent clients that were asked to ping.", &counters.attentions),
+    ];
+    for (name, help, counter) in totals {
+        page.counter(&format!("mooring_{name}_total"), help, counter.value());
+    }
+}
+
+fn process(page: &mut Exposition, context: &Context) {
+    page.gauge("mooring_resident_bytes", "Resident memory of the process.", resident_bytes());
+    page.gauge(
+        "mooring_uptime_seconds",
+        "Since the process started.",
+        context.started.elapsed().as_secs_f64(),
+    );
+    let version = [(env!("CARGO_PKG_VERSION"), 1)];
+    page.gauges("mooring_build_info", "The release.", "version", version.into_iter());
+}
+
+/// Requests of the existing master that correspond to one kind each.
+const KNOWN_KINDS: [(&str, Kind); 11] = [
+    ("put_start", Kind::PutStart),
+    ("put_end", Kind::PutEnd),
+    ("put_revoke", Kind::PutRevoke),
+    ("get_replica_list", Kind::Get),
+    ("exist_key", Kind::Exist),
+    ("remove", Kind::Remove),
+    ("remove_all", Kind::RemoveAll),
+    ("ping", Kind::Ping),
+    ("mount_segment", Kind::Mount),
+    ("unmount_segment", Kind::Unmount),
+    ("remount_segment", Kind::Remount),
+];
+
+/// Those of them that exist as batches there.
+const KNOWN_BATCHES: [(&str, Kind); 5] = [
+    ("put_start", Kind::PutStart),
+    ("put_end", Kind::PutEnd),
+    ("put_revoke", Kind::PutRevoke),
+    ("get_replica_list", Kind::Get),
+    ("exist_key", Kind::Exist),
+];

@@ -1,0 +1,181 @@
+//! The command line: what can be called, and where the value of each flag comes from.
+//!
+//! A flag is taken from the command line, else from its environment variable, else from the
+//! configuration file, else it has its default. Everything is checked before anything starts, and
+//! what is wrong ends the process with 2.
+
+mod environment;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::bench::{self, BenchArgs};
+use crate::command::CommandError;
+use crate::command::exists::{self, ExistsArgs};
+use crate::command::get::{self, GetArgs};
+use crate::command::ls::{self, LsArgs};
+use crate::command::put::{self, PutArgs};
+use crate::command::rm::{self, RmArgs};
+use crate::command::stats::{self, StatsArgs};
+use crate::config::{self, Applied, ConfigFile};
+use crate::demo::{self, DemoArgs};
+use crate::logging::{self, LogArgs};
+use crate::master::{self, MasterArgs};
+use crate::store::{self, StoreArgs};
+
+/// The master of a distributed KV-cache store for LLM inference, its stores and its clients.
+#[derive(Parser)]
+#[command(name = "mooring", version, after_long_help = PRECEDENCE_HELP)]
+#[command(subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    log: LogArgs,
+
+    /// Configuration file in TOML: one table for each subcommand, keys named as the flags
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the master: the process that knows where every object lies
+    Master(Box<MasterArgs>),
+    /// Run a store: contribute memory to the pool and serve it to clients
+    Store(Box<StoreArgs>),
+    /// Put one object, or many
+    Put(PutArgs),
+    /// Get one object, or many
+    Get(GetArgs),
+    /// Tell which keys are readable
+    Exists(ExistsArgs),
+    /// Remove objects
+    Rm(RmArgs),
+    /// List segments, clients or keys
+    Ls(LsArgs),
+    /// Show the totals of the master
+    Stats(StatsArgs),
+    /// Measure a master
+    Bench(Box<BenchArgs>),
+    /// Run a whole system on this machine and replay a trace of an inference engine on it
+    Demo(Box<DemoArgs>),
+    /// Print the effective configuration of a subcommand as TOML, with the source of each value
+    Config(ConfigArgs),
+}
+
+#[derive(Args)]
+struct ConfigArgs {
+    /// Whose; the flags of that subcommand may follow
+    #[command(subcommand)]
+    subject: Option<ConfigSubject>,
+}
+
+/// The subcommands that run for long, so that their configuration is worth a look beforehand.
+#[derive(Subcommand)]
+enum ConfigSubject {
+    /// The configuration of the master (this is the default)
+    Master(Box<MasterArgs>),
+    /// The configuration of a store
+    Store(Box<StoreArgs>),
+    /// The configuration of the demo
+    Demo(Box<DemoArgs>),
+}
+
+/// Runs what the command line says.
+pub(crate) fn run() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    match run_arguments(arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run_arguments(mut arguments: Vec<OsString>) -> Result<ExitCode, CommandError> {
+    let command = environment::name_variables(Cli::command());
+    // What is wrong with the arguments is told by the second parse, which also knows the file.
+    let lenient = command.clone().ignore_errors(true);
+    let mut given = match lenient.clone().try_get_matches_from(&arguments) {
+        Ok(given) => given,
+        Err(help) => return Ok(report_usage(&command, &help)),
+    };
+    if let Some(("config", subject)) = given.subcommand()
+        && subject.subcommand_name().is_none()
+    {
+        arguments.push(DEFAULT_SUBJECT.into());
+        given = lenient.get_matches_from(&arguments);
+    }
+    let file = match config::path_of(&arguments) {
+        Some(path) => ConfigFile::read(&command, &path)?.apply(&given),
+        None => Applied::default(),
+    };
+    let matches = match command.clone().try_get_matches_from(file.extend(&arguments)) {
+        Ok(matches) => matches,
+        Err(error) => return Ok(report_usage(&command, &error)),
+    };
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => return Ok(report_usage(&command, &error)),
+    };
+    if let Command::Config(ConfigArgs { subject: Some(subject) }) = &cli.command {
+        if let ConfigSubject::Master(args) = subject {
+            master::check(args)?;
+        }
+        print!("{}", config::effective(&command, &matches, &file));
+        return Ok(ExitCode::SUCCESS);
+    }
+    logging::start(&cli.log, cli.command.serves())?;
+    dispatch(&cli.command)
+}
+
+fn dispatch(command: &Command) -> Result<ExitCode, CommandError> {
+    match command {
+        Command::Master(args) => master::run(args),
+        Command::Store(args) => store::run(args),
+        Command::Put(args) => put::run(args),
+        Command::Get(args) => get::run(args),
+        Command::Exists(args) => exists::run(args),
+        Command::Rm(args) => rm::run(args),
+        Command::Ls(args) => ls::run(args),
+        Command::Stats(args) => stats::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Demo(args) => demo::run(args),
+        Command::Config(_) => Ok(ExitCode::SUCCESS),
+    }
+}
+
+impl Command {
+    /// Whether this is a server, whose log tells how it is; the log of a client is only for its
+    /// mishaps.
+    fn serves(&self) -> bool {
+        matches!(self, Command::Master(_) | Command::Store(_))
+    }
+}
+
+/// Shows help, the version or what is wrong with the arguments.
+fn report_usage(command: &clap::Command, error: &clap::Error) -> ExitCode {
+    // A closed pipe is no reason for another exit code.
+    let _ = error.print();
+    if let Some(hint) = environment::origin_of(command, error) {
+        eprintln!("{hint}");
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+const DEFAULT_SUBJECT: &str = "master";
+
+const PRECEDENCE_HELP: &str = "\
+Each flag is taken from the command line, else from its environment variable, else from the file \
+that --config names, else it has its default. The file has one table for each subcommand \
+([master], [store], [demo], [bench.fill], [put], ...) and [client] for what all client commands \
+share; flags that every subcommand has stand before the first table. `mooring config SUBCOMMAND` \
+prints what results. Exit codes: 0 done, 1 refused or failed, 2 bad arguments or configuration.";
+
+#[cfg(test)]
+mod tests;

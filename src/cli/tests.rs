@@ -1,0 +1,41 @@
+use clap::CommandFactory;
+
+use super::{Cli, environment};
+
+fn each_command(command: &clap::Command, path: &str, visit: &mut impl FnMut(&str, &clap::Command)) {
+    visit(path, command);
+    for subcommand in command.get_subcommands() {
+        let below = format!("{path} {}", subcommand.get_name());
+        each_command(subcommand, &below, visit);
+    }
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    environment::name_variables(Cli::command()).debug_assert();
+}
+
+#[test]
+fn every_flag_has_a_help_and_an_environment_variable() {
+    let command = environment::name_variables(Cli::command());
+    each_command(&command, "mooring", &mut |path, command| {
+        for arg in command.get_arguments() {
+            assert!(arg.get_help().is_some(), "{path}: {arg} has no help");
+            if arg.get_long().is_some() {
+                let name = arg.get_env().and_then(|name| name.to_str()).unwrap_or_default();
+                assert!(name.starts_with("MOORING_"), "{path}: {arg} has the variable {name:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_variable_is_named_by_subcommand_and_flag() {
+    let command = environment::name_variables(Cli::command());
+    let master = command.find_subcommand("master").unwrap();
+    let port = master.get_arguments().find(|arg| arg.get_long() == Some("rpc-port")).unwrap();
+    assert_eq!(port.get_env().unwrap(), "MOORING_MASTER_RPC_PORT");
+    let config = command.find_subcommand("config").unwrap().find_subcommand("master").unwrap();
+    let port = config.get_arguments().find(|arg| arg.get_long() == Some("rpc-port")).unwrap();
+    assert_eq!(port.get_env().unwrap(), "MOORING_MASTER_RPC_PORT");
+}

@@ -1,0 +1,73 @@
+//! The commands of a client of the master, and what all of them share.
+//!
+//! Each command is one file with its arguments and a `run` that blocks until it is done.
+
+pub(crate) mod connect;
+pub(crate) mod exists;
+pub(crate) mod get;
+mod lines;
+pub(crate) mod ls;
+pub(crate) mod progress;
+pub(crate) mod put;
+pub(crate) mod rm;
+pub(crate) mod stats;
+pub(crate) mod table;
+pub(crate) mod units;
+
+use std::fmt::{self, Display};
+use std::future::Future;
+
+use mooring_proto::client::ClientError;
+
+/// Why a command did not do what it was asked to.
+#[derive(Debug)]
+pub(crate) enum CommandError {
+    /// The arguments or the configuration make no sense; the text names the argument.
+    Arguments(String),
+    /// Refused by a peer, or failed on the way.
+    Failed(String),
+}
+
+impl CommandError {
+    /// A failure with what was attempted before its cause.
+    pub(crate) fn failed(attempt: impl Display, cause: impl Display) -> CommandError {
+        CommandError::Failed(format!("{attempt}: {cause}"))
+    }
+
+    /// What the process ends with: 2 for arguments, 1 for the rest.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            CommandError::Arguments(_) => 2,
+            CommandError::Failed(_) => 1,
+        }
+    }
+}
+
+impl Display for CommandError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CommandError::Arguments(text) | CommandError::Failed(text) => formatter.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+impl From<ClientError> for CommandError {
+    fn from(error: ClientError) -> CommandError {
+        CommandError::Failed(error.to_string())
+    }
+}
+
+/// Runs a command on a runtime of its own. What still runs when it is done is not waited for.
+pub(crate) fn block_on<T>(
+    command: impl Future<Output = Result<T, CommandError>>,
+) -> Result<T, CommandError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CommandError::failed("cannot start the runtime", error))?;
+    let outcome = runtime.block_on(command);
+    runtime.shutdown_background();
+    outcome
+}

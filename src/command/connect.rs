@@ -1,0 +1,132 @@
+//! How a command reaches the master: the shared arguments, and the client that they make.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use mooring_proto::client::{Client, ClientConfig, ClientTls};
+
+use super::CommandError;
+use crate::{config, tls};
+
+/// Where the master is, and how it is trusted.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct MasterAddressArgs {
+    /// The master's QUIC address; a name is resolved again at each reconnect
+    #[arg(
+        long,
+        env = "MOORING_MASTER",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:50051"
+    )]
+    pub(crate) master: String,
+
+    /// Certificates (PEM) that the master's chain must end in
+    #[arg(long, env = "MOORING_TLS_CA", value_name = "FILE", conflicts_with_all = ["dev", "pin_sha256"])]
+    pub(crate) tls_ca: Option<PathBuf>,
+
+    /// This client's certificate chain (PEM), for a master that asks for one
+    #[arg(long, env = "MOORING_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The private key (PEM) of --tls-cert
+    #[arg(long, env = "MOORING_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// Trust the certificate of a `mooring master --dev` on this machine, or with --pin-sha256 of
+    /// another one
+    #[arg(long, env = "MOORING_DEV")]
+    pub(crate) dev: bool,
+
+    /// Trust exactly the certificate with this SHA-256, which `mooring master --dev` prints
+    #[arg(long, env = "MOORING_PIN_SHA256", value_name = "HEX", value_parser = parse_fingerprint)]
+    pub(crate) pin_sha256: Option<Fingerprint>,
+}
+
+/// What every client command takes.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ClientArgs {
+    /// Print JSON instead of text
+    #[arg(long, env = "MOORING_JSON")]
+    pub(crate) json: bool,
+
+    /// Give up when the master has not answered for this long; milliseconds, or with a unit
+    #[arg(long, env = "MOORING_TIMEOUT", value_name = "TIME", default_value = "30s")]
+    #[arg(value_parser = config::milliseconds)]
+    pub(crate) timeout: Duration,
+
+    // Last, because the heading of these flags would stand above all that follow.
+    #[command(flatten)]
+    pub(crate) address: MasterAddressArgs,
+}
+
+/// The SHA-256 of a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fingerprint(pub(crate) [u8; 32]);
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&tls::hexadecimal(&self.0))
+    }
+}
+
+impl MasterAddressArgs {
+    /// How the client verifies the master and shows who it is.
+    ///
+    /// # Errors
+    /// `Arguments` if nothing says whom to trust.
+    pub(crate) fn client_tls(&self) -> Result<ClientTls, CommandError> {
+        let trust = match (&self.tls_ca, self.pin_sha256) {
+            (Some(path), _) => ClientTls::ca(path),
+            (None, Some(pin)) => ClientTls::pinned(pin.0),
+            (None, None) if self.dev => ClientTls::pinned(self.local_pin()?),
+            (None, None) => return Err(CommandError::Arguments(NO_TRUST.to_owned())),
+        };
+        Ok(match (&self.tls_cert, &self.tls_key) {
+            (Some(cert), Some(key)) => trust.with_identity(cert, key),
+            _ => trust,
+        })
+    }
+
+    /// The configuration of a client of this master.
+    ///
+    /// # Errors
+    /// As [`MasterAddressArgs::client_tls`].
+    pub(crate) fn client_config(&self, name: &str) -> Result<ClientConfig, CommandError> {
+        let mut config = ClientConfig::new(self.master.clone(), self.client_tls()?);
+        config.name = name.to_owned();
+        Ok(config)
+    }
+
+    fn local_pin(&self) -> Result<[u8; 32], CommandError> {
+        tls::dev::pinned_fingerprint(&self.master).map_err(|error| {
+            let attempt = "--dev without --pin-sha256 needs the fingerprint that a master on this \
+                           machine left";
+            CommandError::failed(attempt, error)
+        })
+    }
+}
+
+impl ClientArgs {
+    /// Connects as a short-lived command.
+    ///
+    /// # Errors
+    /// What the connection is refused with.
+    pub(crate) async fn connect(&self) -> Result<Client, CommandError> {
+        let mut config = self.address.client_config("mooring command")?;
+        // The flag is at most a year.
+        config.request_timeout_ms = self.timeout.as_millis() as u64;
+        // An object of any size that the pool takes can be got back.
+        config.fetch_bytes_max = u64::MAX;
+        Ok(Client::connect(config).await?)
+    }
+}
+
+fn parse_fingerprint(text: &str) -> Result<Fingerprint, String> {
+    let parsed = tls::parse_fingerprint(text).map(Fingerprint);
+    parsed.ok_or_else(|| "a SHA-256 has 64 hexadecimal digits".to_owned())
+}
+
+const NO_TRUST: &str = "nothing says how to trust the master: give --tls-ca FILE, --pin-sha256 HEX, \
+                        or --dev for a master of this machine";

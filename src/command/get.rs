@@ -1,0 +1,116 @@
+//! `mooring get`: one object to a file, or many as lines.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::connect::ClientArgs;
+use super::lines::Batches;
+use super::{CommandError, progress};
+
+/// Get one object, or many
+#[derive(Args, Clone, Debug)]
+pub(crate) struct GetArgs {
+    /// The key
+    #[arg(value_name = "KEY", required_unless_present = "lines")]
+    key: Option<String>,
+
+    /// Get the object of each line of this file (`-` for the standard input), which is its key, and
+    /// write a line with key, tab, value for each that is there
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    lines: Option<PathBuf>,
+
+    /// Write here instead of to the standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+/// Gets and writes.
+///
+/// # Errors
+/// What could not be read or written; a key without an object is `Failed` with "not found". Keys of
+/// lines without an object are told, and the exit code is 1.
+pub(crate) fn run(args: &GetArgs) -> Result<ExitCode, CommandError> {
+    match (&args.lines, &args.key) {
+        (Some(path), _) => super::block_on(get_lines(args, path)),
+        (None, Some(key)) => super::block_on(get_key(args, key)),
+        _ => Err(CommandError::Arguments("KEY or --lines must be given".to_owned())),
+    }
+}
+
+async fn get_key(args: &GetArgs, key: &str) -> Result<ExitCode, CommandError> {
+    let client = args.client.connect().await?;
+    // The size is known only to the master, so any might be large enough to be waited for.
+    let spinner = progress::transfer_spinner(u64::MAX, "getting");
+    let outcome = client.fetch(key).await;
+    spinner.finish_and_clear();
+    client.close().await;
+    let found = outcome.map_err(|error| CommandError::failed(key, error))?;
+    let value = found.ok_or_else(|| CommandError::failed(key, "not found"))?;
+    let mut output = Output::open(args.output.as_deref())?;
+    output.write(&value)?;
+    output.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn get_lines(args: &GetArgs, path: &Path) -> Result<ExitCode, CommandError> {
+    let client = args.client.connect().await?;
+    let mut batches = Batches::open(path)?;
+    let mut output = Output::open(args.output.as_deref())?;
+    let mut missing = 0_u64;
+    loop {
+        let keys = batches.next()?;
+        if keys.is_empty() {
+            break;
+        }
+        for (key, found) in keys.iter().zip(client.fetch_many(&keys).await) {
+            match found? {
+                Some(value) => {
+                    output.write(key)?;
+                    output.write(b"\t")?;
+                    output.write(&value)?;
+                    output.write(b"\n")?;
+                }
+                None => {
+                    missing += 1;
+                    eprintln!("{}: not found", key.escape_ascii());
+                }
+            }
+        }
+    }
+    client.close().await;
+    output.finish()?;
+    Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Where the bytes go.
+struct Output {
+    writer: Box<dyn Write>,
+    name: String,
+}
+
+impl Output {
+    fn open(path: Option<&Path>) -> Result<Output, CommandError> {
+        let Some(path) = path else {
+            let writer = Box::new(BufWriter::new(io::stdout()));
+            return Ok(Output { writer, name: "standard output".to_owned() });
+        };
+        let name = path.display().to_string();
+        let file = File::create(path).map_err(|error| CommandError::failed(&name, error))?;
+        Ok(Output { writer: Box::new(BufWriter::new(file)), name })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), CommandError> {
+        self.writer.write_all(bytes).map_err(|error| CommandError::failed(&self.name, error))
+    }
+
+    fn finish(mut self) -> Result<(), CommandError> {
+        self.writer.flush().map_err(|error| CommandError::failed(&self.name, error))
+    }
+}

@@ -1,0 +1,9 @@
+//! Configuration: the values of flags, the file that may hold them, and what results.
+
+mod effective;
+mod file;
+mod values;
+
+pub(crate) use effective::effective;
+pub(crate) use file::{Applied, ConfigFile, path_of};
+pub(crate) use values::{eviction_ratio, milliseconds, seconds, watermark_ratio};

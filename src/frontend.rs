@@ -1,0 +1,41 @@
+//! The front ends: what turns requests of peers into messages to the core, and answers them.
+
+pub(crate) mod counters;
+pub(crate) mod quic;
+pub(crate) mod stage;
+pub(crate) mod stats;
+
+use std::time::Instant;
+
+use mooring_actors::core::Core;
+use mooring_proto::ClientId;
+
+use counters::Counters;
+use stage::Stage;
+
+/// What all front ends and the admin pages share.
+pub(crate) struct Context {
+    /// The core.
+    pub(crate) core: Core,
+    /// What has happened since the start.
+    pub(crate) counters: Counters,
+    /// Whether requests are answered, and how many are being answered.
+    pub(crate) stage: Stage,
+    /// The id with which the process connects to itself; it is no client.
+    pub(crate) probe_client: ClientId,
+    /// When the process started.
+    pub(crate) started: Instant,
+}
+
+impl Context {
+    /// A context around a core that has just been started.
+    pub(crate) fn new(core: Core, probe_client: ClientId) -> Context {
+        Context {
+            core,
+            counters: Counters::default(),
+            stage: Stage::default(),
+            probe_client,
+            started: Instant::now(),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What has happened at the front ends since the start.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mooring_proto::ErrorCode;
+use mooring_proto::message::Kind;
+
+/// One number that only grows.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// One more.
+    pub(crate) fn increment(&self) {
+        self.add(1);
+    }
+
+    /// So many more.
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// The number now.
+    pub(crate) fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The requests of one kind.
+#[derive(Default)]
+pub(crate) struct KindCounters {
+    /// Requests.
+    pub(crate) requests: Counter,
+    /// Of them, refused as a whole.
+    pub(crate) failures: Counter,
+    /// Keys in them.
+    pub(crate) items: Counter,
+}
+
+/// All counters of the front ends.
+pub(crate) struct Counters {
+    kinds: [KindCounters; KINDS],
+    refusals: [Counter; CODES],
+    /// Connections that said hello.
+    pub(crate) connections: Counter,
+    /// Connection attempts refused for want of room.
+    pub(crate) connections_refused: Counter,
+    /// Handshakes that failed: a wrong protocol, no or a wrong certificate, a peer that vanished.
+    pub(crate) handshakes_failed: Counter,
+    /// Connections closed before they said an acceptable hello.
+    pub(crate) hellos_failed: Counter,
+    /// Requests that the peer gave up before they were answered.
+    pub(crate) cancelled: Counter,
+    /// Requests that did not come in time.
+    pub(crate) read_timeouts: Counter,
+    /// Replies that were not taken in time.
+    pub(crate) write_timeouts: Counter,
+    /// Calls for attention sent to silent clients.
+    pub(crate) attentions: Counter,
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters {
+            kinds: std::array::from_fn(|_| KindCounters::default()),
+            refusals: std::array::from_fn(|_| Counter::default()),
+            connections: Counter::default(),
+            connections_refused: Counter::default(),
+            handshakes_failed: Counter::default(),
+            hellos_failed: Counter::default(),
+            cancelled: Counter::default(),
+            read_timeouts: Counter::default(),
+            write_timeouts: Counter::default(),
+            attentions: Counter::default(),
+        }
+    }
+}
+
+impl Counters {
+    /// The counters of one kind.
+    pub(crate) fn kind(&self, kind: Kind) -> &KindCounters {
+        &self.kinds[kind as usize % KINDS]
+    }
+
+    /// A request that was refused as a whole, for this reason.
+    pub(crate) fn refused(&self, code: ErrorCode) {
+        self.refusals[code as usize % CODES].increment();
+    }
+
+    /// How many requests were refused as a whole for this reason.
+    pub(crate) fn refusals(&self, code: ErrorCode) -> u64 {
+        self.refusals[code as usize % CODES].value()
+    }
+}
+
+/// Above the number of every kind.
+const KINDS: usize = 128;
+
+/// Above the number of every error code.
+const CODES: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_and_code_has_a_counter_of_its_own() {
+        assert!(Kind::ALL.iter().all(|kind| (*kind as usize) < KINDS));
+        assert!(ErrorCode::ALL.iter().all(|code| (*code as usize) < CODES));
+    }
+}

@@ -1,0 +1,226 @@
+//! One connection: its hello, then its requests side by side.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mooring_proto::frame::{encode_refusal, encode_reply};
+use mooring_proto::limits::HELLO_TIMEOUT_MS;
+use mooring_proto::message::Kind;
+use mooring_proto::message::session::{HelloReply, HelloRequest};
+use mooring_proto::{ClientId, ErrorCode, WireError, close, frame};
+use quinn::{Connection, RecvStream, SendStream, VarInt};
+use tokio::sync::Semaphore;
+
+use super::budget::{Budget, ConnectionBudget};
+use super::reply::{self, Written};
+use super::request::{self, Request, Unread};
+use super::router;
+use super::sessions::Sessions;
+use crate::frontend::Context;
+
+/// What all connections of the front end share.
+pub(crate) struct Shared {
+    /// The core and the counters.
+    pub(crate) context: Arc<Context>,
+    /// Who is connected.
+    pub(crate) sessions: Arc<Sessions>,
+    /// The bytes of all connections.
+    pub(crate) budget: Arc<Budget>,
+}
+
+/// Serves a connection until it is closed.
+pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection) {
+    let budget = ConnectionBudget::new(shared.budget.clone(), CONNECTION_BYTES_MAX);
+    let greeting = greet(&shared.context, &connection, &budget);
+    let in_time = Duration::from_millis(HELLO_TIMEOUT_MS);
+    let client = match tokio::time::timeout(in_time, greeting).await {
+        Ok(Ok(client)) => client,
+        Ok(Err(refusal)) => return refuse(&shared.context, &connection, refusal).await,
+        Err(_) => {
+            let error = WireError::new(ErrorCode::HelloRequired, "no hello came in time");
+            let refusal = Some(HelloRefusal { stream: None, kind: 0, code: close::TIMEOUT, error });
+            return refuse(&shared.context, &connection, refusal).await;
+        }
+    };
+    shared.context.counters.connections.increment();
+    let entered = shared.sessions.enter(client, connection.clone());
+    let places = Arc::new(Semaphore::new(REQUESTS_MAX as usize));
+    loop {
+        // A peer that gives requests up gets new streams for them, so that the bound on streams
+        // alone does not bound the work.
+        let Ok(place) = places.clone().acquire_owned().await else { break };
+        let Ok((send, receive)) = connection.accept_bi().await else { break };
+        let (shared, budget) = (shared.clone(), budget.clone());
+        tokio::spawn(async move {
+            serve_request(&shared.context, client, &budget, send, receive).await;
+            drop(place);
+        });
+    }
+    drop(entered);
+    let reason = connection.close_reason().map(|reason| reason.to_string());
+    tracing::debug!(%client, reason, "connection ended");
+}
+
+/// Why a connection does not get beyond its hello; without a stream there is nobody to answer.
+struct HelloRefusal {
+    stream: Option<SendStream>,
+    kind: u16,
+    code: u32,
+    error: WireError,
+}
+
+/// Reads and answers the hello. `None` says that the peer is gone.
+async fn greet(
+    context: &Context,
+    connection: &Connection,
+    budget: &Arc<ConnectionBudget>,
+) -> Result<ClientId, Option<HelloRefusal>> {
+    let Ok((mut send, mut receive)) = connection.accept_bi().await else { return Err(None) };
+    let mut charge = budget.open();
+    let request = match request::read(&mut receive, &mut charge).await {
+        Ok(request) => request,
+        Err(Unread::Cancelled) => return Err(None),
+        Err(Unread::TimedOut) => {
+            let error = WireError::new(ErrorCode::HelloRequired, "the hello did not come in time");
+            let (stream, kind) = (Some(send), Kind::Hello as u16);
+            return Err(Some(HelloRefusal { stream, kind, code: close::TIMEOUT, error }));
+        }
+        Err(Unread::Refused { kind_number, error }) => {
+            let stream = Some(send);
+            let code = close_code(&error);
+            return Err(Some(HelloRefusal { stream, kind: kind_number, code, error }));
+        }
+    };
+    let kind = request.kind;
+    match check_hello(&request) {
+        Ok((hello, version)) => {
+            let reply = hello_reply(context, version);
+            if hello.client != context.probe_client {
+                context.core.hello(hello.client, &hello.name);
+            }
+            let written = reply::write(&mut send, encode_reply(Kind::Hello, Ok(&reply))).await;
+            let peer = connection.remote_address();
+            tracing::debug!(client = %hello.client, name = hello.name, %peer, "hello");
+            if written == Written::Sent { Ok(hello.client) } else { Err(None) }
+        }
+        Err(error) => {
+            let code = close_code(&error);
+            Err(Some(HelloRefusal { stream: Some(send), kind: kind as u16, code, error }))
+        }
+    }
+}
+
+fn check_hello(request: &Request) -> Result<(HelloRequest, u16), WireError> {
+    if request.kind != Kind::Hello {
+        let text = format!("the first request is {:?}", request.kind);
+        return Err(WireError::new(ErrorCode::HelloRequired, text));
+    }
+    let hello: HelloRequest = frame::decode_request(&request.body)?;
+    let version = hello.negotiate()?;
+    Ok((hello, version))
+}
+
+fn close_code(error: &WireError) -> u32 {
+    match error.code {
+        ErrorCode::UnsupportedVersion => close::VERSION,
+        ErrorCode::Overloaded => close::OVERLOADED,
+        ErrorCode::Forbidden => close::FORBIDDEN,
+        _ => close::PROTOCOL,
+    }
+}
+
+fn hello_reply(context: &Context, version: u16) -> HelloReply {
+    let settings = context.core.settings();
+    HelloReply {
+        version,
+        features: 0,
+        incarnation: context.core.incarnation(),
+        server: format!("mooring {}", env!("CARGO_PKG_VERSION")),
+        client_ttl_ms: settings.client_ttl_ms,
+        lease_ttl_ms: settings.lease_ttl_ms,
+        segment_epoch: context.core.table().epoch,
+    }
+}
+
+/// Answers with the error if there is a stream for it, and closes the connection with the same
+/// text, since the close may overtake the answer.
+async fn refuse(context: &Context, connection: &Connection, refusal: Option<HelloRefusal>) {
+    context.counters.hellos_failed.increment();
+    let Some(HelloRefusal { stream, kind, code, error }) = refusal else { return };
+    context.counters.refused(error.code);
+    tracing::debug!(peer = %connection.remote_address(), %error, "hello refused");
+    if let Some(mut stream) = stream
+        && reply::write(&mut stream, encode_refusal(kind, &error)).await == Written::Sent
+    {
+        let _ = tokio::time::timeout(FAREWELL, stream.stopped()).await;
+    }
+    let mut reason = error.to_string();
+    reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+    connection.close(VarInt::from_u32(code), reason.as_bytes());
+}
+
+/// Reads, routes and answers one request; ends at once when the peer gives it up.
+async fn serve_request(
+    context: &Context,
+    client: ClientId,
+    budget: &Arc<ConnectionBudget>,
+    mut send: SendStream,
+    mut receive: RecvStream,
+) {
+    let mut charge = budget.open();
+    let given_up = send.stopped();
+    let answer = async {
+        let request = match request::read(&mut receive, &mut charge).await {
+            Ok(request) => request,
+            Err(unread) => return Err(unread),
+        };
+        let Some(admitted) = context.stage.admit() else {
+            let error = WireError::new(ErrorCode::Restarting, "the master is leaving");
+            return Err(Unread::Refused { kind_number: request.kind as u16, error });
+        };
+        // The request is in flight until its answer is written.
+        Ok((router::answer(context, client, request).await, admitted))
+    };
+    let answer = tokio::select! {
+        biased;
+        answer = answer => answer,
+        _ = given_up => Err(Unread::Cancelled),
+    };
+    let (frame, _admitted) = match answer {
+        Ok((frame, admitted)) => (frame, Some(admitted)),
+        Err(Unread::Refused { kind_number, error }) => {
+            tracing::debug!(%client, %error, "request refused");
+            context.counters.refused(error.code);
+            (encode_refusal(kind_number, &error), None)
+        }
+        Err(Unread::Cancelled) => return context.counters.cancelled.increment(),
+        Err(Unread::TimedOut) => {
+            let _ = send.reset(VarInt::from_u32(close::TIMEOUT));
+            return context.counters.read_timeouts.increment();
+        }
+    };
+    charge.add(frame.len());
+    match reply::write(&mut send, frame).await {
+        Written::Sent if context.stage.is_draining() => {
+            // The close that comes next would overtake the answer; it is in flight until it has
+            // arrived.
+            let _ = tokio::time::timeout(FAREWELL, send.stopped()).await;
+        }
+        Written::Sent => {}
+        Written::Cancelled => context.counters.cancelled.increment(),
+        Written::TimedOut => context.counters.write_timeouts.increment(),
+    }
+}
+
+/// Requests at once on a connection. More wait at the client for a stream.
+pub(super) const REQUESTS_MAX: u32 = 1024;
+
+/// Bytes of requests and replies that one connection may make the process keep: four times the
+/// largest request.
+const CONNECTION_BYTES_MAX: usize = 64 << 20;
+
+/// How long an answer may take to its peer before the close that follows it.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// The reason of a close must fit in one packet.
+const REASON_BYTES_MAX: usize = 512;

@@ -1,0 +1,222 @@
+//! The port: one socket, one endpoint, and a task for each connection.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mooring_proto::close;
+use mooring_proto::message::session::ALPN_MASTER;
+use quinn::{Endpoint, Incoming, ServerConfig, TokioRuntime, VarInt};
+
+use super::budget::Budget;
+use super::connection::{self, REQUESTS_MAX, Shared};
+use super::sessions::call_for_attention;
+use super::{reset_key, transport};
+use crate::frontend::Context;
+use crate::tls::{ServerTls, TlsError};
+
+/// What a listener needs to know.
+pub(crate) struct ListenerOptions {
+    /// A client is silent for at most this long.
+    pub(crate) client_ttl: Duration,
+    /// Where the reset key is kept; `None` makes another one for each start.
+    pub(crate) state_dir: Option<PathBuf>,
+}
+
+/// The open port.
+pub(crate) struct Listener {
+    endpoint: Endpoint,
+    shared: Arc<Shared>,
+    client_ttl: Duration,
+}
+
+/// Why the port cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ListenError {
+    /// Certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The socket.
+    #[error("cannot serve the socket: {0}")]
+    Socket(#[from] io::Error),
+    /// The directory of the reset key.
+    #[error("{path}: {error}")]
+    StateDir {
+        /// The directory.
+        path: String,
+        /// What went wrong in it.
+        error: io::Error,
+    },
+}
+
+impl Listener {
+    /// Serves a socket that is bound already. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// If certificate, socket or state directory are of no use.
+    pub(crate) fn start(
+        context: Arc<Context>,
+        socket: UdpSocket,
+        tls: &ServerTls,
+        options: &ListenerOptions,
+    ) -> Result<Listener, ListenError> {
+        let reset_key = match &options.state_dir {
+            None => None,
+            Some(path) => Some(reset_key::load(path).map_err(|error| ListenError::StateDir {
+                path: path.display().to_string(),
+                error,
+            })?),
+        };
+        let endpoint = Endpoint::new(
+            transport::endpoint_config(reset_key),
+            Some(server_config(tls, options.client_ttl)?),
+            socket,
+            Arc::new(TokioRuntime),
+        )?;
+        let budget = Budget::new(ALL_BYTES_MAX);
+        let shared = Arc::new(Shared { context, sessions: Arc::default(), budget });
+        tokio::spawn(call_for_attention(shared.context.clone(), shared.sessions.clone()));
+        tokio::spawn(accept(endpoint.clone(), shared.clone()));
+        Ok(Listener { endpoint, shared, client_ttl: options.client_ttl })
+    }
+
+    /// The bound address.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
+        self.endpoint.local_addr()
+    }
+
+    /// Connections that have said hello.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.sessions.connections()
+    }
+
+    /// Bytes of requests and replies under way.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.shared.budget.kept_bytes()
+    }
+
+    /// Shows another certificate to connections from now on; those that are open stay.
+    ///
+    /// # Errors
+    /// If the certificate is of no use; the former one stays.
+    pub(crate) fn replace_tls(&self, tls: &ServerTls) -> Result<(), TlsError> {
+        let config = server_config(tls, self.client_ttl)?;
+        self.endpoint.set_server_config(Some(config));
+        Ok(())
+    }
+
+    /// Takes no new connections.
+    pub(crate) fn stop_accepting(&self) {
+        self.endpoint.set_server_config(None);
+    }
+
+    /// Closes all connections as restarting, and gives the frames this long to leave.
+    pub(crate) async fn close(&self, in_time: Duration) {
+        self.endpoint.close(VarInt::from_u32(close::RESTARTING), b"the master is restarting");
+        // Waiting for every peer to acknowledge would take three round trips of the slowest one.
+        let _ = tokio::time::timeout(in_time, self.endpoint.wait_idle()).await;
+    }
+}
+
+/// The addresses at which clients reach a bound socket: for a wildcard those of this machine, the
+/// loopback first.
+pub(crate) fn reachable(bound: SocketAddr) -> Vec<SocketAddr> {
+    if !bound.ip().is_unspecified() {
+        return vec![bound];
+    }
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let mut addresses = vec![loopback];
+    addresses.extend(outward_address().filter(|address| *address != loopback));
+    addresses.into_iter().map(|address| SocketAddr::new(address, bound.port())).collect()
+}
+
+/// The address of this machine on the way to others. No packet is sent for it.
+fn outward_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((ELSEWHERE, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+fn server_config(tls: &ServerTls, client_ttl: Duration) -> Result<ServerConfig, TlsError> {
+    let mut config = ServerConfig::with_crypto(tls.quic(ALPN_MASTER)?);
+    config
+        .transport_config(Arc::new(transport::server_transport(client_ttl, REQUESTS_MAX)))
+        // Behind a shared port a moved address could belong to another listener.
+        .migration(false)
+        .max_incoming(HANDSHAKES_MAX)
+        .incoming_buffer_size(INCOMING_BYTES_MAX)
+        .incoming_buffer_size_total(INCOMING_BYTES_MAX * HANDSHAKES_MAX as u64 / 4);
+    Ok(config)
+}
+
+async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
+    let handshakes = Arc::new(AtomicUsize::new(0));
+    while let Some(incoming) = endpoint.accept().await {
+        let full = handshakes.load(Ordering::Relaxed) >= HANDSHAKES_MAX
+            || endpoint.open_connections() >= CONNECTIONS_MAX;
+        if full {
+            shared.context.counters.connections_refused.increment();
+            incoming.refuse();
+            continue;
+        }
+        handshakes.fetch_add(1, Ordering::Relaxed);
+        let (shared, handshakes) = (shared.clone(), handshakes.clone());
+        tokio::spawn(async move {
+            let connection = shake_hands(incoming).await;
+            handshakes.fetch_sub(1, Ordering::Relaxed);
+            match connection {
+                Ok(connection) => connection::serve(shared, connection).await,
+                Err((peer, reason)) => {
+                    shared.context.counters.handshakes_failed.increment();
+                    tracing::debug!(%peer, reason, "handshake failed");
+                }
+            }
+        });
+    }
+}
+
+async fn shake_hands(incoming: Incoming) -> Result<quinn::Connection, (SocketAddr, String)> {
+    let peer = incoming.remote_address();
+    match tokio::time::timeout(HANDSHAKE_TIMEOUT, async { incoming.await }).await {
+        Ok(Ok(connection)) => Ok(connection),
+        Ok(Err(error)) => Err((peer, error.to_string())),
+        Err(_) => Err((peer, "not completed in time".to_owned())),
+    }
+}
+
+/// Handshakes at once: each costs a signature, so more of them only make all of them late.
+const HANDSHAKES_MAX: usize = 1024;
+
+/// Bytes that a peer may send before its handshake is looked at.
+const INCOMING_BYTES_MAX: u64 = 64 << 10;
+
+/// Open connections: several times the clients of the largest clusters known.
+const CONNECTIONS_MAX: usize = 16_384;
+
+/// As long as a client waits for a connection.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes of requests and replies of all connections together.
+const ALL_BYTES_MAX: usize = 1 << 30;
+
+/// Of a network that is reserved for examples, so that the way to it is the usual way out.
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wildcard_is_reached_by_the_loopback_first() {
+        let addresses = reachable(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 5));
+        assert_eq!(addresses[0], SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5));
+        let bound = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 5);
+        assert_eq!(reachable(bound), [bound]);
+    }
+}

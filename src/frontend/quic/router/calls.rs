@@ -1,0 +1,88 @@
+//! Asking several shards at once.
+
+use mooring_actors::core::CallError;
+use mooring_actors::shard::message::{KeyBatch, ShardReply, ShardRequest};
+use mooring_proto::error::Refusal;
+use mooring_proto::{ErrorCode, WireError};
+
+use super::{Scope, wrong_answer};
+use crate::frontend::quic::split::{Gather, Part};
+
+/// What a whole request is refused with when an actor does not take it.
+pub(super) fn unavailable(error: CallError) -> WireError {
+    match error {
+        CallError::Overloaded { retry_after_ms } => {
+            WireError::new(ErrorCode::Overloaded, "an actor has no room for the request")
+                .retry_after_ms(retry_after_ms)
+        }
+        CallError::Gone => WireError::new(ErrorCode::Restarting, "the master is leaving"),
+    }
+}
+
+/// Asks each concerned shard and puts the answers in the order of the request. If some shards have
+/// no room, their keys are refused one by one; if none has, the whole request is.
+pub(super) async fn each_item<T>(
+    scope: &Scope<'_>,
+    keys: usize,
+    parts: Vec<Part>,
+    request: impl Fn(&Part, KeyBatch) -> ShardRequest,
+    items_of: impl Fn(ShardReply) -> Option<Vec<Result<T, Refusal>>>,
+) -> Result<Vec<Result<T, Refusal>>, WireError> {
+    let mut sent = Vec::with_capacity(parts.len());
+    let mut refused = Vec::new();
+    for mut part in parts {
+        let batch = std::mem::take(&mut part.batch);
+        let request = request(&part, batch);
+        match scope.context.core.shard(part.shard, scope.deadline, request) {
+            Ok(answer) => sent.push((part.positions, answer)),
+            Err(error) => refused.push((part.positions, error)),
+        }
+    }
+    if sent.is_empty()
+        && let Some((_, error)) = refused.pop()
+    {
+        return Err(unavailable(error));
+    }
+    let mut gather = Gather::new(keys);
+    for (positions, answer) in sent {
+        match answer.await {
+            Ok(reply) => gather.place(&positions, items_of(reply).ok_or_else(wrong_answer)?),
+            Err(error) => refused.push((positions, error)),
+        }
+    }
+    for (positions, error) in refused {
+        let refusal = refusal_of(error);
+        gather.place(&positions, positions.iter().map(|_| Err(refusal.clone())));
+    }
+    Ok(gather.finish(|| Err(Refusal::from(ErrorCode::Internal))))
+}
+
+/// As [`each_item`] for answers that have no place for a refusal: one shard without room refuses
+/// the whole request.
+pub(super) async fn each_bit(
+    scope: &Scope<'_>,
+    keys: usize,
+    parts: Vec<Part>,
+    request: impl Fn(&Part, KeyBatch) -> ShardRequest,
+) -> Result<Vec<bool>, WireError> {
+    let mut sent = Vec::with_capacity(parts.len());
+    for mut part in parts {
+        let batch = std::mem::take(&mut part.batch);
+        let request = request(&part, batch);
+        let answer = scope.context.core.shard(part.shard, scope.deadline, request);
+        sent.push((part.positions, answer.map_err(unavailable)?));
+    }
+    let mut gather = Gather::new(keys);
+    for (positions, answer) in sent {
+        match answer.await.map_err(unavailable)? {
+            ShardReply::Existing(bits) => gather.place(&positions, bits),
+            _ => return Err(wrong_answer()),
+        }
+    }
+    Ok(gather.finish(|| false))
+}
+
+fn refusal_of(error: CallError) -> Refusal {
+    let error = unavailable(error);
+    Refusal { code: error.code, retry_after_ms: error.retry_after_ms, no_space: None }
+}

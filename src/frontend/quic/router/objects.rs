@@ -1,0 +1,180 @@
+//! Batches of keys.
+
+use mooring_actors::shard::message::{PutRequest, ShardReply, ShardRequest};
+use mooring_proto::WireError;
+use mooring_proto::message::Kind;
+use mooring_proto::message::object::{
+    ExistReply, ExistRequest, GetReply, GetRequest, ItemsReply, MatchPrefixReply,
+    MatchPrefixRequest, PutEndRequest, PutItem, PutRevokeRequest, PutStartReply, PutStartRequest,
+    RemoveRequest, ValidateRequest,
+};
+use serde_bytes::Bytes;
+
+use super::calls::{each_bit, each_item};
+use super::{Scope, reply};
+use crate::frontend::quic::split::{Part, split};
+
+pub(super) async fn put_start(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
+    let PutStartRequest { options, items } = scope.decode()?;
+    scope.count_items(Kind::PutStart, items.len());
+    let parts = split(scope.route(), scope.body, items.iter().map(|item| item.key.as_ref()));
+    let items = each_item(
+        scope,
+        items.len(),
+        parts,
+        |part, batch| ShardRequest::PutStart {
+            client: scope.client,
+            options: options.clone(),
+            batch,
+            puts: part.pick(|position| PutRequest {
+                size_bytes: items[position].size_bytes,
+                put_id: items[position].put_id,
+            }),
+        },
+        |answer| match answer {
+            ShardReply::Started(items) => Some(items),
+            _ => None,
+        },
+    )
+    .await?;
+    let core = &scope.context.core;
+    Ok(reply::<PutStartRequest<'_>>(&PutStartReply {
+        incarnation: core.incarnation(),
+        segment_epoch: core.table().epoch,
+        discard_timeout_ms: core.settings().put_discard_timeout_ms,
+        items,
+    }))
+}
+
+pub(super) async fn put_end(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
+    let PutEndRequest { incarnation, items } = scope.decode()?;
+    scope.count_items(Kind::PutEnd, items.len());
+    let parts = scope.split_puts(&items);
+    let items = each_item(
+        scope,
+        items.len(),
+        parts,
+        |part, batch| {
+            let sequences = sequences_of(part, &items);
+            ShardRequest::PutEnd { incarnation, batch, sequences }
+        },
+        done,
+    )
+    .await?;
+    Ok(reply::<PutEndRequest<'_>>(&ItemsReply { items }))
+}
+
+pub(super) async fn put_revoke(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
+    let PutRevokeRequest { incarnation, no_write_in_flight, items } = scope.decode()?;
+    scope.count_items(Kind::PutRevoke, items.len());
+    let parts = scope.split_puts(&items);
+    let items = each_item(
+        scope,
+        items.len(),
+        parts,
+        |part, batch| {
+            let sequences = sequences_of(part, &items);
+            ShardRequest::PutRevoke { incarnation, no_write_in_flight, batch, sequences }
+        },
+        done,
+    )
+    .await?;
+    Ok(reply::<PutRevokeRequest<'_>>(&ItemsReply { items }))
+}
+
+pub(super) async fn validate(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
+    let ValidateRequest { incarnation, items } = scope.decode()?;
+    scope.count_items(Kind::Validate, items.len());
+    let parts = scope.split_puts(&items);
+    let items = each_item(
+        scope,
+        items.len(),
+        parts,
+        |part, batch| {
+            let sequences = sequences_of(part, &items);
+            ShardRequest::Validate { incarnation, batch, sequences }
+        },
+        done,
+    )
+    .await?;
+    Ok(reply::<ValidateRequest<'_>>(&ItemsReply { items }))
+}
+
+pub(super) async fn remove(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
+    let RemoveRequest { force, keys } = scope.decode()?;
+    scope.count_items(Kind::Remove, keys.len());
+    let parts = scope.split_keys(&keys);
+    let request = |_: &Part, batch| ShardRequest::Remove { force, batch };
+    let items = each_item(scope, keys.len(), parts, request, done).await?;
+    Ok(reply::<RemoveRequest<'_>>(&ItemsReply { items }))
+}
+
+pub(super) async fn get(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
+    let GetRequest { keys } = scope.decode()?;
+    scope.count_items(Kind::Get, keys.len());
+    let parts = scope.split_keys(&keys);
+    let items = each_item(
+        scope,
+        keys.len(),
+        parts,
+        |_, batch| ShardRequest::Get { batch },
+        |answer| match answer {
+            ShardReply::Located(items) => Some(items),
+            _ => None,
+        },
+    )
+    .await?;
+    let core = &scope.context.core;
+    Ok(reply::<GetRequest<'_>>(&GetReply {
+        incarnation: core.incarnation(),
+        segment_epoch: core.table().epoch,
+        lease_ttl_ms: core.settings().lease_ttl_ms,
+        items,
+    }))
+}
+
+pub(super) async fn exist(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
+    let ExistRequest { lease, keys } = scope.decode()?;
+    scope.count_items(Kind::Exist, keys.len());
+    let readable = readable(scope, lease, &keys).await?;
+    Ok(reply::<ExistRequest<'_>>(&ExistReply::pack(readable.into_iter())))
+}
+
+pub(super) async fn match_prefix(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
+    let MatchPrefixRequest { lease, keys } = scope.decode()?;
+    scope.count_items(Kind::MatchPrefix, keys.len());
+    let readable = readable(scope, lease, &keys).await?;
+    let matched = readable.iter().take_while(|readable| **readable).count();
+    // A batch has at most 65,536 keys.
+    Ok(reply::<MatchPrefixRequest<'_>>(&MatchPrefixReply { matched: matched as u32 }))
+}
+
+async fn readable(scope: &Scope<'_>, lease: bool, keys: &[&Bytes]) -> Result<Vec<bool>, WireError> {
+    let parts = scope.split_keys(keys);
+    each_bit(scope, keys.len(), parts, |_, batch| ShardRequest::Exist { lease, batch }).await
+}
+
+impl Scope<'_> {
+    fn route(&self) -> mooring_actors::Route {
+        self.context.core.route()
+    }
+
+    fn split_keys(&self, keys: &[&Bytes]) -> Vec<Part> {
+        split(self.route(), self.body, keys.iter().map(|key| key.as_ref()))
+    }
+
+    fn split_puts(&self, items: &[PutItem<'_>]) -> Vec<Part> {
+        split(self.route(), self.body, items.iter().map(|item| item.key.as_ref()))
+    }
+}
+
+fn sequences_of(part: &Part, items: &[PutItem<'_>]) -> Vec<u64> {
+    part.pick(|position| items[position].sequence)
+}
+
+fn done(answer: ShardReply) -> Option<Vec<Result<(), mooring_proto::Refusal>>> {
+    match answer {
+        ShardReply::Done(items) => Some(items),
+        _ => None,
+    }
+}

@@ -1,0 +1,87 @@
+//! Whether the process answers requests, and how many it is answering.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+/// Serving until the drain begins; then what is in flight is answered, and nothing new is taken on.
+#[derive(Default)]
+pub(crate) struct Stage {
+    draining: AtomicBool,
+    in_flight: AtomicUsize,
+    idle: Notify,
+}
+
+impl Stage {
+    /// Takes a request on; `None` once the drain has begun. The request is being answered until the
+    /// value is dropped.
+    pub(crate) fn admit(&self) -> Option<Admitted<'_>> {
+        // Counted before the flag is read: a drain that does not see this request is seen by it.
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+        let admitted = Admitted { stage: self };
+        if self.is_draining() { None } else { Some(admitted) }
+    }
+
+    /// Whether nothing new is taken on.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+
+    /// How many requests are being answered.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::SeqCst)
+    }
+
+    /// From now on nothing new is taken on.
+    pub(crate) fn begin_drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until no request is being answered.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let mut idle = std::pin::pin!(self.idle.notified());
+            // Listening before looking, so that no last answer is missed.
+            idle.as_mut().enable();
+            if self.in_flight() == 0 {
+                return;
+            }
+            idle.await;
+        }
+    }
+}
+
+/// A request that is being answered.
+pub(crate) struct Admitted<'a> {
+    stage: &'a Stage,
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        if self.stage.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.stage.idle.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_drain_waits_for_what_is_in_flight_and_takes_nothing_new_on() {
+        let stage = Stage::default();
+        let admitted = stage.admit().unwrap();
+        stage.begin_drain();
+        assert!(stage.admit().is_none());
+        assert_eq!(stage.in_flight(), 1);
+        let mut idle = std::pin::pin!(stage.idle());
+        let early = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(idle.as_mut().poll(context).is_ready())
+        });
+        assert!(!early.await, "one request is still being answered");
+        drop(admitted);
+        idle.await;
+        assert_eq!(stage.in_flight(), 0);
+    }
+}

@@ -1,0 +1,78 @@
+//! The master process: from its arguments to its exit.
+
+mod args;
+mod leave;
+mod options;
+mod ready_file;
+mod serve;
+mod signals;
+
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::process::ExitCode;
+
+pub(crate) use args::MasterArgs;
+use options::MasterOptions;
+
+use crate::command::CommandError;
+use crate::frontend::quic;
+use crate::tls::ServerTls;
+use crate::tls::probe::ProbeIdentity;
+
+/// Checks what arguments say together; each alone was checked when it was read.
+///
+/// # Errors
+/// Arguments, naming the flags.
+pub(crate) fn check(args: &MasterArgs) -> Result<(), CommandError> {
+    MasterOptions::new(args).map(|_| ())
+}
+
+/// Runs a master until it is told to leave.
+///
+/// # Errors
+/// Arguments before anything is opened; a failure if certificates or ports are of no use.
+pub(crate) fn run(args: &MasterArgs) -> Result<ExitCode, CommandError> {
+    let options = MasterOptions::new(args)?;
+    let opened = Opened::new(&options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(options.runtime_threads)
+        .thread_name("mooring")
+        .enable_all()
+        .build()
+        .map_err(|error| CommandError::failed("cannot start the runtime", error))?;
+    runtime.block_on(serve::serve(options, opened))
+}
+
+/// Everything that another process or the disk can refuse.
+struct Opened {
+    tls: ServerTls,
+    probe: ProbeIdentity,
+    rpc: UdpSocket,
+    admin: TcpListener,
+}
+
+impl Opened {
+    fn new(options: &MasterOptions) -> Result<Opened, CommandError> {
+        if let Some(path) = &options.ready_file {
+            ready_file::remove(path);
+        }
+        let tls_failed = |error| CommandError::failed("cannot set up TLS", error);
+        let probe = ProbeIdentity::new().map_err(tls_failed)?;
+        let tls = match &options.tls_files {
+            Some(files) => ServerTls::from_files(files.clone()),
+            None => ServerTls::self_signed(&options.development_names()),
+        };
+        let tls = tls.map_err(tls_failed)?.with_known_client(probe.certificate());
+        let rpc = quic::bind(options.rpc_address, options.rpc_port).map_err(|error| {
+            let address = match options.rpc_address {
+                Some(address) => SocketAddr::new(address, options.rpc_port).to_string(),
+                None => format!("any address, port {}", options.rpc_port),
+            };
+            CommandError::failed(format!("cannot bind UDP {address} (--rpc-port)"), error)
+        })?;
+        let admin = TcpListener::bind(options.metrics).map_err(|error| {
+            let attempt = format!("cannot bind TCP {} (--metrics-port)", options.metrics);
+            CommandError::failed(attempt, error)
+        })?;
+        Ok(Opened { tls, probe, rpc, admin })
+    }
+}

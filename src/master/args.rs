@@ -1,0 +1,117 @@
+//! The flags of `mooring master`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::config::{eviction_ratio, milliseconds, seconds, watermark_ratio};
+
+/// How a master runs.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct MasterArgs {
+    /// UDP port of the QUIC listener; 0 takes any free one, see --ready-file
+    #[arg(long, default_value_t = 50051, value_name = "PORT", help_heading = "Network")]
+    pub(super) rpc_port: u16,
+
+    /// IP address of the QUIC listener; by default all addresses, of both families if the system
+    /// has IPv6
+    #[arg(long, value_name = "IP", help_heading = "Network")]
+    pub(super) rpc_address: Option<IpAddr>,
+
+    /// TCP port of the admin pages /health, /ready, /metrics and /version; 0 takes any free one
+    #[arg(long, default_value_t = 9003, value_name = "PORT", help_heading = "Network")]
+    pub(super) metrics_port: u16,
+
+    /// IP address of the admin pages; they know no authentication
+    #[arg(long, default_value = "127.0.0.1", value_name = "IP", help_heading = "Network")]
+    pub(super) metrics_address: IpAddr,
+
+    /// Develop without certificates: make one that signs itself, and print its SHA-256; clients on
+    /// this machine find it by their own --dev, others take it by --pin-sha256
+    #[arg(long, help_heading = "TLS")]
+    pub(super) dev: bool,
+
+    /// Certificate chain in PEM, the own certificate first; read again on SIGHUP
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub(super) tls_cert: Option<PathBuf>,
+
+    /// Private key of the certificate in PEM; read again on SIGHUP
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub(super) tls_key: Option<PathBuf>,
+
+    /// Roots in PEM that certificates of clients must lead to; without it every client may
+    /// connect; read again on SIGHUP
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub(super) tls_client_ca: Option<PathBuf>,
+
+    /// Number of shards that share the index, 1 to 64; by default a third of the cores, at least
+    /// one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(help_heading = "Threads")]
+    pub(super) shards: Option<u16>,
+
+    /// Where shards run: as tasks beside the listener, or on threads of their own; auto takes
+    /// threads above 4 cores
+    #[arg(long, value_enum, default_value = "auto", value_name = "LAYOUT")]
+    #[arg(help_heading = "Threads")]
+    pub(super) shard_layout: ShardLayout,
+
+    /// How long a get or an exist protects an object; a plain number is milliseconds, else with the
+    /// unit ms, s, m, h or d
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = milliseconds)]
+    #[arg(help_heading = "Objects")]
+    pub(super) default_kv_lease_ttl: Duration,
+
+    /// A client that is silent for this long is suspected, and for twice as long offline, and its
+    /// segments are dropped; a plain number is seconds, else with a unit
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = seconds)]
+    #[arg(help_heading = "Objects")]
+    pub(super) client_ttl: Duration,
+
+    /// After this time another put may take over the key of one that was not completed; a plain
+    /// number is seconds, else with a unit
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = seconds)]
+    #[arg(help_heading = "Objects")]
+    pub(super) put_start_discard_timeout_sec: Duration,
+
+    /// For this long after the start of a put its writer may still be writing, so that its space is
+    /// not given to others if it is not completed; above the discard timeout; a plain number is
+    /// seconds, else with a unit
+    #[arg(long, default_value = "600s", value_name = "TIME", value_parser = seconds)]
+    #[arg(help_heading = "Objects")]
+    pub(super) put_start_release_timeout_sec: Duration,
+
+    /// Eviction begins when more than this part of the bytes of a segment is used; above 0, up to 1
+    #[arg(long, default_value_t = 0.90, value_name = "RATIO", value_parser = watermark_ratio)]
+    #[arg(help_heading = "Objects")]
+    pub(super) eviction_high_watermark_ratio: f64,
+
+    /// Eviction goes this far below the watermark, as a part of the bytes of a segment; from 0,
+    /// below the watermark
+    #[arg(long, default_value_t = 0.05, value_name = "RATIO", value_parser = eviction_ratio)]
+    #[arg(help_heading = "Objects")]
+    pub(super) eviction_ratio: f64,
+
+    /// File that is renamed into place once the master serves, in JSON: pid, rpc, metrics, mooncake,
+    /// cert_sha256
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    pub(super) ready_file: Option<PathBuf>,
+
+    /// Directory for the key of stateless resets, so that clients notice a restart at once; without
+    /// it they notice by the silence of the former process
+    #[arg(long, value_name = "DIR", help_heading = "Files")]
+    pub(super) state_dir: Option<PathBuf>,
+}
+
+/// Where shards run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ShardLayout {
+    /// As tasks of the runtime.
+    Tasks,
+    /// Each on a thread of its own.
+    Threads,
+    /// Threads above 4 cores.
+    Auto,
+}

@@ -1,0 +1,77 @@
+use clap::Parser;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: MasterArgs,
+}
+
+fn options(line: &str) -> Result<MasterOptions, String> {
+    let arguments = std::iter::once("master").chain(line.split_whitespace());
+    let line = Line::try_parse_from(arguments).map_err(|error| error.to_string())?;
+    MasterOptions::on_cores(&line.args, 12).map_err(|error| {
+        assert_eq!(error.exit_code(), 2);
+        error.to_string()
+    })
+}
+
+#[test]
+fn defaults_are_those_that_operators_know() {
+    let options = options("--dev").unwrap();
+    assert_eq!(options.settings, Settings::default());
+    assert_eq!((options.rpc_port, options.metrics.port()), (50051, 9003));
+    assert!(options.metrics.ip().is_loopback());
+}
+
+#[test]
+fn every_setting_reaches_the_core() {
+    let line = "--dev --default-kv-lease-ttl 1234 --client-ttl 7 --put-start-discard-timeout-sec 8 \
+                --put-start-release-timeout-sec 9s --eviction-high-watermark-ratio 0.5 \
+                --eviction-ratio 0.25";
+    let expected = Settings {
+        lease_ttl_ms: 1234,
+        client_ttl_ms: 7_000,
+        put_discard_timeout_ms: 8_000,
+        put_release_timeout_ms: 9_000,
+        eviction_high_watermark_ratio: 0.5,
+        eviction_ratio: 0.25,
+    };
+    let options = options(line).unwrap();
+    assert_eq!(options.settings, expected);
+    assert_eq!(options.client_ttl, Duration::from_secs(7));
+}
+
+#[test]
+fn shards_are_a_third_of_the_cores_and_get_threads_on_many() {
+    let by_default = options("--dev").unwrap();
+    assert_eq!((by_default.shards, by_default.layout), (4, Layout::Threads));
+    assert_eq!(by_default.runtime_threads, 8);
+    let chosen = options("--dev --shards 3 --shard-layout tasks").unwrap();
+    assert_eq!((chosen.shards, chosen.layout), (3, Layout::Tasks));
+    assert_eq!(chosen.runtime_threads, 12);
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_with_both_names() {
+    let cases = [
+        ("", &["--tls-cert", "--dev"][..]),
+        ("--dev --tls-cert a --tls-key b", &["--dev", "--tls-cert"]),
+        ("--tls-cert a", &["--tls-cert", "--tls-key"]),
+        ("--tls-key a", &["--tls-cert", "--tls-key"]),
+        ("--dev --tls-client-ca a", &["--tls-client-ca", "--tls-cert"]),
+        (
+            "--dev --put-start-release-timeout-sec 30",
+            &["--put-start-release-timeout-sec", "--put-start-discard-timeout-sec"],
+        ),
+        ("--dev --eviction-ratio 0.9", &["--eviction-ratio", "--eviction-high-watermark-ratio"]),
+        ("--dev --shards 0", &["--shards"]),
+        ("--dev --shards 65", &["--shards"]),
+        ("--dev --eviction-high-watermark-ratio 1.5", &["--eviction-high-watermark-ratio"]),
+    ];
+    for (line, names) in cases {
+        let error = options(line).unwrap_err();
+        assert!(names.iter().all(|name| error.contains(name)), "{line}: {error}");
+    }
+}

@@ -1,0 +1,41 @@
+//! What the system and operators tell a process.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The signals that a master hears.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// To leave: SIGTERM or SIGINT.
+    Leave,
+    /// To read the certificates again: SIGHUP.
+    Reload,
+}
+
+impl Signals {
+    /// Hears from now on; must be called inside a tokio runtime.
+    pub(super) fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next one.
+    pub(super) async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.terminate.recv() => Asked::Leave,
+            _ = self.interrupt.recv() => Asked::Leave,
+            _ = self.hang_up.recv() => Asked::Reload,
+        }
+    }
+}
