@@ -8,8 +8,8 @@
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// The settings, read by jemalloc before the first allocation; `MALLOC_CONF` has no say in a prefixed
-/// build, but `_RJEM_MALLOC_CONF` in the environment overrides each of them.
+/// The settings, read by jemalloc before the first allocation; `MALLOC_CONF` has no say in a
+/// prefixed build, but `_RJEM_MALLOC_CONF` in the environment overrides each of them.
 ///
 /// - `background_thread:true`: unused pages go back even while nothing is allocated or freed, as
 ///   after a large removal on a quiet system.
@@ -21,15 +21,16 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 ///   made for each request, and large ones, so that contention costs less than those.
 /// - `metadata_thp:disabled`: metadata is small here, and a huge page for each arena would not be.
 // SAFETY: the name is the one that the prefixed jemalloc defines as a weak symbol of the type
-// `const char *`. A thin reference to bytes that end with zero is such a pointer, and nobody else in
-// the program defines the symbol.
+// `const char *`. A thin reference to bytes that end with zero is such a pointer, and nobody else
+// in the program defines the symbol.
 #[cfg(feature = "jemalloc")]
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static SETTINGS: &[u8; SETTINGS_TEXT.len()] = SETTINGS_TEXT;
 
 #[cfg(feature = "jemalloc")]
 const SETTINGS_TEXT: &[u8; 92] =
-    b"background_thread:true,dirty_decay_ms:5000,muzzy_decay_ms:0,narenas:4,metadata_thp:disabled\0";
+    b"background_thread:true,dirty_decay_ms:5000,muzzy_decay_ms:0,narenas:4,\
+      metadata_thp:disabled\0";
 
 #[cfg(all(test, feature = "jemalloc"))]
 mod tests {

@@ -15,6 +15,7 @@ use crate::bench::{self, BenchArgs};
 use crate::command::CommandError;
 use crate::command::exists::{self, ExistsArgs};
 use crate::command::get::{self, GetArgs};
+use crate::command::handoff::{self, HandoffArgs};
 use crate::command::ls::{self, LsArgs};
 use crate::command::put::{self, PutArgs};
 use crate::command::rm::{self, RmArgs};
@@ -59,6 +60,8 @@ enum Command {
     Ls(LsArgs),
     /// Show the totals of the master
     Stats(StatsArgs),
+    /// Look at a handoff directory, or empty it
+    Handoff(HandoffArgs),
     /// Measure a master
     Bench(Box<BenchArgs>),
     /// Run a whole system on this machine and replay a trace of an inference engine on it
@@ -144,6 +147,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, CommandError> {
         Command::Rm(args) => rm::run(args),
         Command::Ls(args) => ls::run(args),
         Command::Stats(args) => stats::run(args),
+        Command::Handoff(args) => handoff::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Config(_) => Ok(ExitCode::SUCCESS),

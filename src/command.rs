@@ -5,6 +5,7 @@
 pub(crate) mod connect;
 pub(crate) mod exists;
 pub(crate) mod get;
+pub(crate) mod handoff;
 mod lines;
 pub(crate) mod ls;
 pub(crate) mod progress;

@@ -9,6 +9,7 @@ mod command;
 mod config;
 mod demo;
 mod frontend;
+mod handoff;
 mod logging;
 mod master;
 mod store;

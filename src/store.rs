@@ -60,7 +60,7 @@ pub(crate) struct StoreArgs {
 
     /// Listen on this UDP port; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
-    port: u16,
+    data_port: u16,
 
     /// Tell peers to come to this address; by default the local address that reaches the master,
     /// with the port that is listened on
@@ -145,7 +145,7 @@ async fn serve(args: &StoreArgs, segment_bytes: usize) -> Result<ExitCode, Comma
     let mut signals = Signals::new()?;
     let memories = map_memories(args, segment_bytes)?;
     let certificate = StoreCertificate::new(&args.tls)?;
-    let endpoint = listener::open(args.listen_address, args.port, &certificate.tls)?;
+    let endpoint = listener::open(args.listen_address, args.data_port, &certificate.tls)?;
     let bound = endpoint.local_addr().map_err(|error| CommandError::failed("no address", error))?;
     let advertised = advertised_address(args, bound.port())?;
     let sha256 = certificate.tls.fingerprint();

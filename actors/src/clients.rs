@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use mooring_proto::ClientId;
 use mooring_proto::message::inspect::{ClientEntry, ClientState};
 
+use crate::handoff::ClientRecord;
 use crate::moment::Moment;
 use crate::request::RequestId;
 pub use config::ClientsConfig;
@@ -32,6 +33,7 @@ pub struct Clients {
     /// The latest tick, or the first message before there was one.
     judged_at: Option<Moment>,
     frozen: bool,
+    quiesced: bool,
     outage: Option<Outage>,
     counts: ClientCounts,
 }
@@ -44,9 +46,33 @@ impl Clients {
             clients: BTreeMap::new(),
             judged_at: None,
             frozen: false,
+            quiesced: false,
             outage: None,
             counts: ClientCounts::default(),
         }
+    }
+
+    /// The clients that a former master has handed over. Time begins anew: each was heard at moment
+    /// zero, at which the master begins to serve, and expires like any other if it doesn't come back.
+    /// One with segments has to mount all of them again.
+    pub fn restore(config: ClientsConfig, records: &[ClientRecord]) -> Clients {
+        let start = Moment::from_ms(0);
+        let restored = |record: &ClientRecord| {
+            let name = record.name.clone();
+            (record.client, Client::restored(start, name, record.segments))
+        };
+        let clients = records.iter().map(restored).collect();
+        Clients { clients, judged_at: Some(start), ..Clients::new(config) }
+    }
+
+    /// The clients that are not offline, in the order of their ids.
+    pub fn export(&self) -> Vec<ClientRecord> {
+        let record = |(&client, known): (&ClientId, &Client)| ClientRecord {
+            client,
+            name: known.name.clone(),
+            segments: known.segments,
+        };
+        self.clients.iter().map(record).collect()
     }
 
     /// Takes a message and appends what follows from it.
@@ -66,6 +92,8 @@ impl Clients {
             ClientsMessage::Remounted { client, segments } => {
                 let known = self.hear(now, client);
                 known.attached = true;
+                known.agreed = true;
+                known.handed_over = false;
                 known.segments = segments;
             }
             ClientsMessage::Tick => self.tick(now, effects),
@@ -73,6 +101,11 @@ impl Clients {
                 effects.push(ClientsEffect::ReplyList { id, clients: self.entries(now) });
             }
             ClientsMessage::FreezeJudgement(frozen) => self.freeze(now, frozen),
+            ClientsMessage::Quiesce => {
+                if !std::mem::replace(&mut self.quiesced, true) {
+                    effects.push(ClientsEffect::Quiesced);
+                }
+            }
         }
     }
 
@@ -99,7 +132,9 @@ impl Clients {
         mounted_segments: u32,
     ) -> ClientsEffect {
         let known = self.hear(now, client);
-        let need_remount = mounted_segments > 0 && (!known.attached || known.segments == 0);
+        known.agreed |= known.attached && mounted_segments <= known.segments;
+        let unsettled = !known.attached || !known.agreed || known.handed_over;
+        let need_remount = mounted_segments > 0 && (unsettled || known.segments == 0);
         ClientsEffect::ReplyPing { id, need_remount, ttl_ms: self.config.client_ttl_ms }
     }
 
@@ -124,7 +159,7 @@ impl Clients {
     }
 
     fn tick(&mut self, now: Moment, effects: &mut Vec<ClientsEffect>) {
-        if self.frozen {
+        if self.frozen || self.quiesced {
             self.discount(now);
             return;
         }

@@ -1,6 +1,8 @@
 //! All actors together: how they are started, and the handle by which front ends reach them.
 
 mod launch;
+mod rest;
+mod state;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use crate::pool::message::{PoolReply, PoolRequest, PoolTotals};
 use crate::route::{Route, ShardId};
 use crate::shard::actor::{ShardActor, ShardCall};
 use crate::shard::message::{ShardReply, ShardRequest, ShardTotals};
+pub use self::state::CoreState;
 pub use crate::shell::CallError;
 use crate::shell::{Lanes, call_error};
 
@@ -39,6 +42,9 @@ pub struct Settings {
     pub eviction_high_watermark_ratio: f64,
     /// Eviction goes this far below the watermark, as a part of the segment.
     pub eviction_ratio: f64,
+    /// A restored segment whose owner has not come back after this time, counted from serving, is
+    /// dropped; `None` leaves it to the liveness of its owner.
+    pub pending_timeout_ms: Option<u64>,
 }
 
 impl Default for Settings {
@@ -51,6 +57,7 @@ impl Default for Settings {
             put_release_timeout_ms: 600_000,
             eviction_high_watermark_ratio: 0.90,
             eviction_ratio: 0.05,
+            pending_timeout_ms: None,
         }
     }
 }
@@ -143,9 +150,18 @@ struct Shared {
 }
 
 impl Core {
-    /// Starts all actors. Must be called inside a tokio runtime.
+    /// Starts all actors, empty. Must be called inside a tokio runtime. The time of the actors
+    /// begins now.
     pub fn start(config: CoreConfig) -> Core {
-        launch::launch(config)
+        let state = CoreState::empty(&config);
+        launch::launch(config, state)
+    }
+
+    /// Starts all actors with what the master before has handed over. Must be called inside a tokio
+    /// runtime. The time of the actors begins now, and with it all that was left of leases, holds
+    /// and deadlines: call it at the moment of serving.
+    pub fn start_restored(config: CoreConfig, state: CoreState) -> Core {
+        launch::launch(config, state)
     }
 
     /// How keys are spread over shards.
@@ -185,7 +201,12 @@ impl Core {
             .tell(ShardCall { request: (deadline, request), reply })
             .try_send()
             .map_err(|error| call_error(&error))?;
-        Ok(async move { answer.await.map_err(|_| CallError::Gone) })
+        Ok(async move {
+            match answer.await {
+                Ok(ShardReply::Restarting) | Err(_) => Err(CallError::Gone),
+                Ok(reply) => Ok(reply),
+            }
+        })
     }
 
     /// Asks the pool.

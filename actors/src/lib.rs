@@ -8,6 +8,7 @@
 pub mod clients;
 pub mod clock;
 pub mod core;
+pub mod handoff;
 pub mod invariant;
 pub mod moment;
 pub mod pages;

@@ -7,11 +7,14 @@
 
 pub(crate) mod actor;
 mod config;
+mod handover;
 mod heap;
 mod leaving;
 pub mod message;
 mod mounting;
+mod pending;
 mod pressure;
+mod quiesce;
 mod remnants;
 mod room;
 mod segment;
@@ -32,7 +35,9 @@ use self::heap::PageOwner;
 use self::message::{
     Mount, PoolEffect, PoolMessage, PoolOrder, PoolReply, PoolRequest, SegmentSlot, ShardReport,
 };
+use self::mounting::Listing;
 use self::pressure::Watermarks;
+use self::quiesce::Markers;
 use self::remnants::Remnants;
 use self::room::{RoomWanted, Rooms};
 use self::segment::MountedSegment;
@@ -55,6 +60,12 @@ pub struct Pool {
     /// When something in a slot is over. A timer that finds nothing due is harmless.
     timers: BTreeSet<(Moment, SegmentSlot)>,
     epoch: u64,
+    /// Pending segments that have opened.
+    pending_confirmed: u64,
+    /// Pending segments that were lost.
+    pending_dropped: u64,
+    /// Who has come to rest.
+    markers: Markers,
     /// The table has changed in this message.
     table_changed: bool,
     /// Clients whose number of segments has to be told after this message.
@@ -70,20 +81,27 @@ impl Pool {
                 config.eviction_ratio,
             ),
             segments: Segments::new(config.shards, config.first_generation),
+            markers: Markers::awaited(config.shards),
             config,
             remnants: Remnants::new(),
             rooms: Rooms::default(),
             space: SpaceNews::default(),
             timers: BTreeSet::new(),
             epoch: 0,
+            pending_confirmed: 0,
+            pending_dropped: 0,
             table_changed: false,
             changed_clients: BTreeSet::new(),
         }
     }
 
     /// Takes one message and appends what follows from it. `now` never runs backwards. Every
-    /// request is answered once; an unmount when all shards have confirmed it.
+    /// request is answered once; an unmount when all shards have confirmed it. A pool at rest
+    /// answers questions and changes nothing.
     pub fn apply(&mut self, now: Moment, message: PoolMessage, effects: &mut Vec<PoolEffect>) {
+        if self.at_rest() {
+            return self.answer_at_rest(now, message, effects);
+        }
         self.run_timers(now, effects);
         let reply = match message {
             PoolMessage::Request { id, request } => {
@@ -97,6 +115,10 @@ impl Pool {
                 self.lose_client(now, client, effects);
                 None
             }
+            PoolMessage::ClientsQuiesced => {
+                self.markers.note_clients();
+                None
+            }
             PoolMessage::Tick => {
                 self.remnants.forget_expired(now);
                 self.announce_changes(effects);
@@ -106,6 +128,9 @@ impl Pool {
         self.announce_placement(effects);
         self.announce_table(effects);
         effects.extend(reply);
+        if self.markers.complete() {
+            self.come_to_rest(effects);
+        }
     }
 
     /// The epoch of the segment table; changes with each mount and unmount.
@@ -113,13 +138,14 @@ impl Pool {
         self.epoch
     }
 
-    /// The segment table: the segments that are not lost, in the order of their slots.
+    /// The segment table: the segments that are neither lost nor pending, in the order of their
+    /// slots.
     pub fn table(&self) -> Vec<SegmentEntry> {
-        let mounted = self.segments.iter().filter(|segment| segment.is_mounted());
-        mounted.map(MountedSegment::entry).collect()
+        let readable = self.segments.iter().filter(|segment| segment.is_readable());
+        readable.map(MountedSegment::entry).collect()
     }
 
-    /// The mount of a segment that is not lost.
+    /// The mount of a segment that is not lost; it may be pending.
     pub fn mount_of(&self, segment: SegmentId) -> Option<Mount> {
         let known = self.segments.by_id(segment)?;
         known.is_mounted().then_some(known.mount)
@@ -147,9 +173,16 @@ impl Pool {
         self.segments.check()?;
         for segment in self.segments.iter() {
             let all = PageRun::new(0, segment.heap.pages());
-            let window = self.rooms.reserved_window(segment.mount);
+            let windows = self.rooms.reserved_windows(segment.mount);
             let stray = segment.heap.runs_in(all).into_iter().find(|&(run, owner)| {
-                owner == PageOwner::Reserved && !window.is_some_and(|window| window.contains(run))
+                // The windows are in order: up to here the pages of the run are in one of them.
+                let mut covered = run.first_page;
+                for window in windows.iter().filter(|window| window.overlaps(run)) {
+                    if window.first_page <= covered {
+                        covered = covered.max(window.end());
+                    }
+                }
+                owner == PageOwner::Reserved && covered < run.end()
             });
             if segment.is_mounted()
                 && let Some((run, _)) = stray
@@ -169,22 +202,28 @@ impl Pool {
     ) -> Option<PoolReply> {
         let reply = match request {
             PoolRequest::Mount { client, mount } => {
-                let grants = self.mount(now, client, vec![mount], effects);
+                let grants = self.mount(now, client, vec![mount], Listing::Some, effects);
                 PoolReply::Mounted(grants.map(|mut grants| grants.remove(0)))
             }
             PoolRequest::Remount { client, mounts } => {
-                PoolReply::Remounted(self.mount(now, client, mounts, effects))
+                PoolReply::Remounted(self.mount(now, client, mounts, Listing::All, effects))
             }
             PoolRequest::Unmount { client, segment, grace_ms } => {
                 PoolReply::Unmounted(self.unmount(now, id, client, segment, grace_ms, effects)?)
             }
-            PoolRequest::Table => PoolReply::Table { epoch: self.epoch, segments: self.table() },
-            PoolRequest::Uses => {
-                PoolReply::Uses(self.segments.iter().map(|segment| segment.describe(now)).collect())
-            }
+            PoolRequest::Table => self.describe_table(),
+            PoolRequest::Uses => self.describe_uses(now),
             PoolRequest::Totals => PoolReply::Totals(self.totals()),
         };
         Some(reply)
+    }
+
+    fn describe_table(&self) -> PoolReply {
+        PoolReply::Table { epoch: self.epoch, segments: self.table() }
+    }
+
+    fn describe_uses(&self, now: Moment) -> PoolReply {
+        PoolReply::Uses(self.segments.iter().map(|segment| segment.describe(now)).collect())
     }
 
     fn hear(
@@ -217,6 +256,7 @@ impl Pool {
             ShardReport::Swept { mount, remnants } => {
                 self.sweep(now, shard, mount, remnants, effects);
             }
+            ShardReport::Quiesced => self.markers.note_shard(shard),
         }
     }
 

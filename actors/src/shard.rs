@@ -6,11 +6,13 @@
 
 pub mod config;
 pub mod message;
+pub mod restore;
 pub mod state;
 
 pub(crate) mod actor;
 pub mod check;
 mod evict;
+mod export;
 mod holds;
 mod index;
 mod keys;

@@ -320,6 +320,8 @@ fn add_inspection(cases: &mut Cases) {
     };
     let segments = states.into_iter().map(row).collect();
     cases.reply::<ListSegmentsRequest>("", &ListSegmentsReply { segments });
+    let segments = vec![row((SegmentState::Pending, Some(60_000)))];
+    cases.reply::<ListSegmentsRequest>("/pending", &ListSegmentsReply { segments });
 
     request!(cases, "", ListClientsRequest, ListClientsRequest {});
     let row = |state| ClientEntry {

@@ -182,6 +182,7 @@ fn segment_state(state: SegmentState) -> &'static str {
         SegmentState::Quarantined => "quarantined",
         SegmentState::Draining => "draining",
         SegmentState::Leaving => "leaving",
+        SegmentState::Pending => "pending",
     }
 }
 

@@ -1,7 +1,7 @@
 //! The configuration file: its values take the place of flags that nothing else gives.
 //!
-//! They are put on the command line, so that what clap checks between flags (one that needs another,
-//! two that exclude each other) is checked for them as well, whatever source each comes from.
+//! They are put on the command line, so that what clap checks between flags (one that needs
+//! another, two that exclude each other) is checked for them as well, whatever source each comes from.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -130,7 +130,7 @@ impl Cluster {
             command
                 .args(["--master", self.address(), "--pin-sha256", self.fingerprint()])
                 .args(["--memory", &plan.store_bytes.to_string(), "--name", &name])
-                .args(["--address", "127.0.0.1", "--port", "0"])
+                .args(["--address", "127.0.0.1", "--data-port", "0"])
                 .arg("--ready-file")
                 .arg(self.directory.join(format!("{name}.json")));
             self.spawn(&name, &mut command)?;

@@ -94,8 +94,8 @@ pub(crate) struct MasterArgs {
     #[arg(help_heading = "Objects")]
     pub(super) eviction_ratio: f64,
 
-    /// File that is renamed into place once the master serves, in JSON: pid, rpc, metrics, mooncake,
-    /// cert_sha256
+    /// File that is renamed into place once the master serves, in JSON: pid, rpc, metrics,
+    /// mooncake, cert_sha256
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) ready_file: Option<PathBuf>,
 

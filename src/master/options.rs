@@ -118,6 +118,7 @@ fn settings(args: &MasterArgs) -> Result<Settings, CommandError> {
         put_release_timeout_ms: in_ms(release),
         eviction_high_watermark_ratio: watermark,
         eviction_ratio: ratio,
+        pending_timeout_ms: None,
     })
 }
 

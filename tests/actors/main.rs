@@ -2,5 +2,19 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+mod common;
 
+mod batches;
+mod eviction;
+mod fullness;
+mod handoff;
+mod leases;
+mod parking;
 mod put_lifecycle;
+mod put_orders;
+mod put_tokens;
+mod removal;
+mod replicas;
+mod segments;
+mod sizes;
+mod sweeps;

@@ -31,11 +31,8 @@ fn an_object_is_readable_from_its_end_on_and_leads_to_its_own_range() {
 #[test]
 fn an_abandoned_put_blocks_its_key_for_the_discard_timeout_and_its_range_for_the_release_timeout() {
     // No eviction by watermark, so that three blocks are three blocks.
-    let settings = Settings {
-        eviction_high_watermark_ratio: 1.0,
-        eviction_ratio: 0.0,
-        ..Settings::default()
-    };
+    let settings =
+        Settings { eviction_high_watermark_ratio: 1.0, eviction_ratio: 0.0, ..Settings::default() };
     let mut cluster = Cluster::with(1, settings);
     cluster.mount(STORE, 1, 3 * MIB);
     let first = cluster.put_start(WRITER, b"k", MIB).expect("there is room");

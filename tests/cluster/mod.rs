@@ -8,6 +8,8 @@
     reason = "a helper of several test programs, each of which uses its own part"
 )]
 
+pub mod handoff;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use bytes::Bytes;
@@ -32,6 +34,9 @@ use mooring_proto::{ClientId, Incarnation, SegmentId};
 
 /// The identity of the master in tests.
 pub const INCARNATION: Incarnation = Incarnation(0x0a11_ce);
+
+/// The identity of the master after a restart.
+pub const INCARNATION_AFTER: Incarnation = Incarnation(0x0b0b);
 
 /// A message on its way.
 #[derive(Debug)]
@@ -64,6 +69,8 @@ pub struct Cluster {
     pub offline: Vec<ClientId>,
     /// Clients that ping each second while time advances; all that have mounted something.
     pub pinging: BTreeMap<ClientId, u32>,
+    pub shards_at_rest: usize,
+    pub incarnation: Incarnation,
     /// Requests that have no answer yet.
     pub open: BTreeMap<RequestId, Moment>,
     /// Check everything after every message. Off only where a test has too many objects for it.
@@ -79,7 +86,7 @@ impl Cluster {
     }
 
     pub fn with(shards: u16, settings: Settings) -> Cluster {
-        let route = Route { seed: 0x5eed, shards };
+        let route = Route::new(0x5eed, shards);
         let shard = |number| {
             Shard::new(ShardConfig {
                 lease_ttl_ms: settings.lease_ttl_ms,
@@ -111,6 +118,8 @@ impl Cluster {
             attentions: Vec::new(),
             offline: Vec::new(),
             pinging: BTreeMap::new(),
+            shards_at_rest: 0,
+            incarnation: INCARNATION,
             open: BTreeMap::new(),
             checked: true,
             next_request: 0,
@@ -186,6 +195,7 @@ impl Cluster {
             ShardEffect::Continue => {
                 self.queue.push_back(Envelope::ToShard(shard, ShardMessage::Continue));
             }
+            ShardEffect::AtRest => self.shards_at_rest += 1,
         }
     }
 
@@ -195,7 +205,7 @@ impl Cluster {
             PoolEffect::Order { shard, order } => {
                 self.queue.push_back(Envelope::ToShard(shard, ShardMessage::Pool(order)));
             }
-            PoolEffect::TableChanged { .. } => {}
+            PoolEffect::TableChanged { .. } | PoolEffect::AtRest => {}
             PoolEffect::ClientSegments { client, segments } => {
                 let mounted = ClientsMessage::Mounted { client, segments };
                 self.queue.push_back(Envelope::ToClients(mounted));
@@ -212,12 +222,15 @@ impl Cluster {
             ClientsEffect::Offline { client } => {
                 self.offline.push(client);
                 self.queue.push_back(Envelope::ToPool(PoolMessage::ClientLost(client)));
-                for number in 0..self.route.shards {
+                for number in 0..self.route.shards() {
                     let lost = ShardMessage::ClientLost(client);
                     self.queue.push_back(Envelope::ToShard(ShardId(number), lost));
                 }
             }
             ClientsEffect::ReplyList { .. } => {}
+            ClientsEffect::Quiesced => {
+                self.queue.push_back(Envelope::ToPool(PoolMessage::ClientsQuiesced));
+            }
         }
     }
 
@@ -263,7 +276,7 @@ impl Cluster {
     pub fn tick(&mut self) {
         self.queue.push_back(Envelope::ToPool(PoolMessage::Tick));
         self.queue.push_back(Envelope::ToClients(ClientsMessage::Tick));
-        for number in 0..self.route.shards {
+        for number in 0..self.route.shards() {
             self.queue.push_back(Envelope::ToShard(ShardId(number), ShardMessage::Tick));
         }
     }
@@ -392,7 +405,7 @@ impl Cluster {
     pub fn put_end(&mut self, key: &[u8], sequence: u64) -> Result<(), Refusal> {
         let batch = self.batch(&[key]);
         let sequences = vec![sequence];
-        self.done(key, ShardRequest::PutEnd { incarnation: INCARNATION, batch, sequences })
+        self.done(key, ShardRequest::PutEnd { incarnation: self.incarnation, batch, sequences })
     }
 
     pub fn put_revoke(
@@ -406,7 +419,7 @@ impl Cluster {
         self.done(
             key,
             ShardRequest::PutRevoke {
-                incarnation: INCARNATION,
+                incarnation: self.incarnation,
                 no_write_in_flight,
                 batch,
                 sequences,
@@ -417,7 +430,7 @@ impl Cluster {
     pub fn validate(&mut self, key: &[u8], sequence: u64) -> Result<(), Refusal> {
         let batch = self.batch(&[key]);
         let sequences = vec![sequence];
-        self.done(key, ShardRequest::Validate { incarnation: INCARNATION, batch, sequences })
+        self.done(key, ShardRequest::Validate { incarnation: self.incarnation, batch, sequences })
     }
 
     pub fn remove(&mut self, key: &[u8], force: bool) -> Result<(), Refusal> {
@@ -438,7 +451,8 @@ impl Cluster {
     }
 
     pub fn get(&mut self, key: &[u8]) -> Result<Located, Refusal> {
-        let id = self.send_shard(self.shard_of(key), ShardRequest::Get { batch: self.batch(&[key]) });
+        let id =
+            self.send_shard(self.shard_of(key), ShardRequest::Get { batch: self.batch(&[key]) });
         self.settle();
         match self.take_shard_answer(id) {
             ShardReply::Located(mut answers) => answers.remove(0),
@@ -458,7 +472,7 @@ impl Cluster {
 
     /// Removes everything and says how many objects went and stayed.
     pub fn remove_all(&mut self, force: bool) -> (u64, u64) {
-        let ids: Vec<RequestId> = (0..self.route.shards)
+        let ids: Vec<RequestId> = (0..self.route.shards())
             .map(|number| self.send_shard(ShardId(number), ShardRequest::RemoveAll { force }))
             .collect();
         self.settle();

@@ -14,6 +14,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::{ClientCounts, Clients, ClientsEffect, ClientsMessage};
 use crate::clock::Clock;
 use crate::core::{AttentionNeeded, PingAnswer};
+use crate::handoff::ClientRecord;
 use crate::pool::message::PoolMessage;
 use crate::request::RequestId;
 use crate::shard::message::ShardMessage;
@@ -24,6 +25,10 @@ pub(crate) type PingCall = Call<(ClientId, u32), PingAnswer>;
 
 /// A question for the list of clients.
 pub(crate) type ListCall = Call<(), Vec<ClientEntry>>;
+
+/// What the clients actor hands to the next master. The pool should be at rest, so that it has told
+/// of all mounts.
+pub(crate) type ClientsExportCall = Call<(), Vec<ClientRecord>>;
 
 /// The clients on kameo.
 pub(crate) struct ClientsActor {
@@ -93,6 +98,9 @@ impl ClientsActor {
                     let _ = shard.send(ShardMessage::ClientLost(client));
                 }
             }
+            ClientsEffect::Quiesced => {
+                let _ = self.args.lanes.pool.send(PoolMessage::ClientsQuiesced);
+            }
         }
     }
 
@@ -150,5 +158,18 @@ impl Message<ListCall> for ClientsActor {
     async fn handle(&mut self, call: ListCall, _: &mut Context<Self, ()>) {
         let id = self.ticket(Waiting::List(call.reply));
         self.apply(ClientsMessage::List { id });
+    }
+}
+
+impl Message<ClientsExportCall> for ClientsActor {
+    type Reply = ();
+
+    async fn handle(&mut self, call: ClientsExportCall, _: &mut Context<Self, ()>) {
+        // What the pool has said before it came to rest may have been sent between the looks at the
+        // control lane and at the mailbox.
+        while let Ok(message) = self.args.control.try_recv() {
+            self.apply(message);
+        }
+        let _ = call.reply.send(self.args.clients.export());
     }
 }

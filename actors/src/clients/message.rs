@@ -49,6 +49,9 @@ pub enum ClientsMessage {
     /// Whether judging stops, as in a drain. Pings are answered all the same, and the time until
     /// it goes on counts for nobody.
     FreezeJudgement(bool),
+    /// Come to rest before a handoff: nobody is judged any more. Pings are answered and mounts are
+    /// noted all the same.
+    Quiesce,
 }
 
 /// What follows from a message. The shell carries it out in order: `Offline` must be on its way
@@ -84,6 +87,9 @@ pub enum ClientsEffect {
         /// pauses.
         clients: Vec<ClientEntry>,
     },
+    /// The actor is at rest: no client is judged any more, and this is the last that the pool and the
+    /// shards hear.
+    Quiesced,
 }
 
 /// Gauges of now and counters since the start.

@@ -11,6 +11,13 @@ pub(super) struct Client {
     pub(super) segments: u32,
     /// Whether it has mounted anything with this master since it was last unknown.
     pub(super) attached: bool,
+    /// Whether it once believed in no more segments than it had. Until then those that it believes
+    /// in beyond may be from before it was unknown; later another mount may be on its way, or an
+    /// administrator has taken one.
+    pub(super) agreed: bool,
+    /// Whether a former master has handed it over with segments and it has not mounted all of them
+    /// again. Until then a single mount of it says nothing of the others.
+    pub(super) handed_over: bool,
     /// The latest sign of life, later by the pauses of the master since.
     heard_at: Moment,
     /// How often it was asked in this silence; zero unless it is suspected.
@@ -32,10 +39,17 @@ impl Client {
             name: String::new(),
             segments: 0,
             attached: false,
+            agreed: false,
+            handed_over: false,
             heard_at: now,
             asked: 0,
             suspected: false,
         }
+    }
+
+    /// A client that a former master knew.
+    pub(super) fn restored(now: Moment, name: String, segments: u32) -> Client {
+        Client { name, segments, handed_over: segments > 0, ..Client::new(now) }
     }
 
     /// It has given a sign of life. Returns whether it was suspected.

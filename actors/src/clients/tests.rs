@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod handover;
+
 const TTL_MS: u64 = 10_000;
 const TICK_MS: u64 = 1_000;
 
@@ -174,6 +176,26 @@ fn a_client_that_returns_after_it_went_offline_must_remount() {
     assert!(stage.ping(1, 1));
     stage.hear(ClientsMessage::Remounted { client: ClientId(1), segments: 1 });
     assert!(!stage.ping(1, 1));
+}
+
+// A store that was cut off mounts more memory before its next ping.
+#[test]
+fn a_client_that_mounts_one_segment_after_it_went_offline_must_still_remount_the_others() {
+    let mut stage = Stage::with_holders(1);
+    assert_eq!(offline(&stage.run(2 * TTL_MS, &[])), [1]);
+    stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 1 });
+    assert!(stage.ping(1, 2));
+    stage.hear(ClientsMessage::Remounted { client: ClientId(1), segments: 2 });
+    assert!(!stage.ping(1, 2));
+}
+
+#[test]
+fn a_client_that_an_administrator_has_taken_a_segment_from_need_not_remount() {
+    let mut stage = Stage::new();
+    stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 2 });
+    assert!(!stage.ping(1, 2));
+    stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 1 });
+    assert!(!stage.ping(1, 2));
 }
 
 #[test]
@@ -416,28 +438,33 @@ proptest! {
     #[test]
     fn it_judges_as_a_naive_model_does(steps in prop::collection::vec(step(), 1..200)) {
         let mut stage = Stage::new();
-        // When each client was last heard, how many segments it has, whether it is attached.
-        let mut model: BTreeMap<u128, (Moment, u32, bool)> = BTreeMap::new();
+        // When each client was last heard, how many segments it has, whether it is attached, and
+        // whether it once believed in no more than it had.
+        let mut model: BTreeMap<u128, (Moment, u32, bool, bool)> = BTreeMap::new();
         for step in steps {
             match step {
                 Step::Ping { number, segments } => {
-                    let known = model.entry(number).or_insert((stage.now, 0, false));
+                    let known = model.entry(number).or_insert((stage.now, 0, false, false));
                     known.0 = stage.now;
-                    let expected = segments > 0 && (known.1 == 0 || !known.2);
+                    known.3 |= known.2 && segments <= known.1;
+                    let expected = segments > 0 && (known.1 == 0 || !known.2 || !known.3);
                     prop_assert_eq!(stage.ping(number, segments), expected);
                 }
                 Step::Mounted { number, segments } => {
                     let client = ClientId(number);
                     stage.hear(ClientsMessage::Mounted { client, segments });
                     if segments > model.get(&number).map_or(0, |known| known.1) {
-                        model.insert(number, (stage.now, segments, true));
+                        let agreed = model.get(&number).is_some_and(|known| known.3);
+                        model.insert(number, (stage.now, segments, true, agreed));
                     } else if let Some(known) = model.get_mut(&number) {
                         known.1 = segments;
                     }
                 }
                 Step::Tick { ms } => {
                     stage.ping(3, 0);
-                    model.entry(3).or_insert((stage.now, 0, false)).0 = stage.now;
+                    let pinging = model.entry(3).or_insert((stage.now, 0, false, false));
+                    pinging.0 = stage.now;
+                    pinging.3 |= pinging.2;
                     let effects = stage.tick_after(ms);
                     let now = stage.now;
                     let gone: Vec<u128> = model

@@ -5,19 +5,16 @@ use std::sync::Arc;
 use kameo::actor::{ActorRef, PreparedActor, Spawn};
 use tokio::sync::{broadcast, mpsc, watch};
 
-use super::{Core, CoreConfig, Layout, SegmentTable, Shared};
+use super::{Core, CoreConfig, CoreState, Layout, SegmentTable, Shared};
 use crate::clients::actor::{ClientsActor, ClientsArgs};
-use crate::clients::{ClientCounts, Clients, ClientsConfig};
+use crate::clients::ClientCounts;
 use crate::clock::Clock;
 use crate::pool::actor::{PoolActor, PoolArgs};
-use crate::pool::{Pool, PoolConfig};
 use crate::route::ShardId;
 use crate::shard::actor::{ShardActor, ShardArgs};
-use crate::shard::config::ShardConfig;
-use crate::shard::state::Shard;
 use crate::shell::Lanes;
 
-pub(super) fn launch(config: CoreConfig) -> Core {
+pub(super) fn launch(config: CoreConfig, state: CoreState) -> Core {
     let clock = Clock::start();
     let (shard_lanes, shard_controls): (Vec<_>, Vec<_>) =
         (0..config.route.shards()).map(|_| mpsc::unbounded_channel()).unzip();
@@ -28,11 +25,12 @@ pub(super) fn launch(config: CoreConfig) -> Core {
 
     let shards = shard_controls
         .into_iter()
+        .zip(state.shards)
         .zip(0..)
-        .map(|(control, number)| {
+        .map(|((control, shard), number)| {
             let id = ShardId(number);
             let args = ShardArgs {
-                shard: Shard::new(shard_config(&config, id)),
+                shard,
                 id,
                 clock,
                 lanes: lanes.clone(),
@@ -48,11 +46,12 @@ pub(super) fn launch(config: CoreConfig) -> Core {
         })
         .collect();
 
-    let (table_sender, table) = watch::channel(Arc::new(SegmentTable::default()));
+    let table = SegmentTable { epoch: state.pool.epoch(), segments: state.pool.table() };
+    let (table_sender, table) = watch::channel(Arc::new(table));
     let pool = run_as_task(
         PoolActor::prepare_with_mailbox(kameo::mailbox::bounded(CALLS_WAITING)),
         PoolArgs {
-            pool: Pool::new(pool_config(&config)),
+            pool: state.pool,
             clock,
             lanes: lanes.clone(),
             control: pool_control,
@@ -62,14 +61,12 @@ pub(super) fn launch(config: CoreConfig) -> Core {
     );
 
     let (counts_sender, client_counts) = watch::channel(ClientCounts::default());
-    let tick_period_ms = (config.settings.client_ttl_ms / TICKS_PER_TTL).clamp(1, 1000);
-    let clients_config =
-        ClientsConfig { client_ttl_ms: config.settings.client_ttl_ms, tick_period_ms };
+    let tick_period_ms = config.clients().tick_period_ms;
     // On a thread of its own whatever the layout: a busy index must never expire a living client.
     let clients = run_on_thread(
         ClientsActor::prepare_with_mailbox(kameo::mailbox::bounded(PINGS_WAITING)),
         ClientsArgs {
-            clients: Clients::new(clients_config),
+            clients: state.clients,
             clock,
             lanes: lanes.clone(),
             control: clients_control,
@@ -84,25 +81,6 @@ pub(super) fn launch(config: CoreConfig) -> Core {
     let shared =
         Shared { config, clock, lanes, shards, pool, clients, table, client_counts, attention };
     Core { shared: Arc::new(shared) }
-}
-
-fn shard_config(config: &CoreConfig, id: ShardId) -> ShardConfig {
-    ShardConfig {
-        lease_ttl_ms: config.settings.lease_ttl_ms,
-        put_discard_timeout_ms: config.settings.put_discard_timeout_ms,
-        put_release_timeout_ms: config.settings.put_release_timeout_ms,
-        ..ShardConfig::new(id, config.route, config.incarnation)
-    }
-}
-
-fn pool_config(config: &CoreConfig) -> PoolConfig {
-    PoolConfig {
-        lease_ttl_ms: config.settings.lease_ttl_ms,
-        put_release_timeout_ms: config.settings.put_release_timeout_ms,
-        eviction_high_watermark_ratio: config.settings.eviction_high_watermark_ratio,
-        eviction_ratio: config.settings.eviction_ratio,
-        ..PoolConfig::new(config.route.shards(), config.incarnation)
-    }
 }
 
 fn run_as_task<A: kameo::Actor>(prepared: PreparedActor<A>, args: A::Args) -> ActorRef<A> {
@@ -143,6 +121,3 @@ const PINGS_WAITING: usize = 65_536;
 
 /// Suspicions that a slow front end may lag behind.
 const ATTENTION_BACKLOG: usize = 1024;
-
-/// A client is judged this often in one TTL, so that it goes offline at most a twentieth late.
-const TICKS_PER_TTL: u64 = 20;

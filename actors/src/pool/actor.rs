@@ -16,12 +16,16 @@ use super::message::{PoolEffect, PoolMessage, PoolReply, PoolRequest};
 use crate::clients::ClientsMessage;
 use crate::clock::Clock;
 use crate::core::SegmentTable;
+use crate::handoff::PoolRecord;
 use crate::request::RequestId;
 use crate::shard::message::ShardMessage;
 use crate::shell::{Call, FaultGuard, Lanes};
 
 /// A request to the pool.
 pub(crate) type PoolCall = Call<PoolRequest, PoolReply>;
+
+/// What the pool hands to the next master. The pool should be at rest.
+pub(crate) type PoolExportCall = Call<(), PoolRecord>;
 
 /// The pool on kameo.
 pub(crate) struct PoolActor {
@@ -86,6 +90,8 @@ impl PoolActor {
             PoolEffect::ClientSegments { client, segments } => {
                 let _ = self.args.lanes.clients.send(ClientsMessage::Mounted { client, segments });
             }
+            // Whoever waits for the rest of all waits for the shards: they rest after the pool.
+            PoolEffect::AtRest => tracing::debug!("pool_at_rest"),
         }
     }
 }
@@ -129,6 +135,14 @@ impl Message<PoolCall> for PoolActor {
         };
         self.waiting.insert(id, Waiting { caller: call.reply, remounting });
         self.apply(PoolMessage::Request { id, request: call.request });
+    }
+}
+
+impl Message<PoolExportCall> for PoolActor {
+    type Reply = ();
+
+    async fn handle(&mut self, call: PoolExportCall, _: &mut Context<Self, ()>) {
+        let _ = call.reply.send(self.args.pool.export(self.args.clock.now()));
     }
 }
 

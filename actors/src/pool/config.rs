@@ -19,6 +19,9 @@ pub struct PoolConfig {
     pub eviction_ratio: f64,
     /// The generations of all slots start above this.
     pub first_generation: u32,
+    /// How long the owner of a segment that was handed over may take to come back, from the moment
+    /// of serving. Without a limit only the owner's own expiry ends the waiting.
+    pub pending_timeout_ms: Option<u64>,
 }
 
 impl PoolConfig {
@@ -32,6 +35,7 @@ impl PoolConfig {
             eviction_high_watermark_ratio: 0.90,
             eviction_ratio: 0.05,
             first_generation: 0,
+            pending_timeout_ms: None,
         }
     }
 }

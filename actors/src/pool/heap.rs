@@ -105,6 +105,19 @@ impl PageHeap {
         self.last_grant_end[usize::from(shard.0)] = run.end();
     }
 
+    /// Gives a shard exactly this run, if the segment has it and every page of it is free.
+    pub(super) fn claim(&mut self, shard: ShardId, run: PageRun) -> bool {
+        let inside = run.first_page.checked_add(run.pages).is_some_and(|end| end <= self.pages);
+        let free = inside
+            && self
+                .run_at(run.first_page)
+                .is_some_and(|(free, owner)| owner == PageOwner::Pool && free.contains(run));
+        if free {
+            self.give(shard, run);
+        }
+        free
+    }
+
     /// Takes a run back from a shard.
     ///
     /// # Panics

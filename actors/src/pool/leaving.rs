@@ -8,7 +8,7 @@ use mooring_proto::{ClientId, SegmentId};
 
 use super::Pool;
 use super::message::{Mount, PoolEffect, PoolOrder, PoolReply, Remnant, SegmentSlot};
-use super::segment::{Leaving, Phase};
+use super::segment::{Leaving, Pending, Phase};
 use crate::moment::Moment;
 use crate::request::RequestId;
 use crate::route::ShardId;
@@ -37,8 +37,11 @@ impl Pool {
         if known.is_mounted() {
             let asked = now.after_ms(grace_ms);
             let deadline = match known.phase {
-                Phase::Draining { until } => until.min(asked),
-                Phase::Open | Phase::Quarantined { .. } | Phase::Leaving => asked,
+                Phase::Draining { until }
+                | Phase::Pending(Pending { drains_until: Some(until), .. }) => until.min(asked),
+                Phase::Open | Phase::Quarantined { .. } | Phase::Pending(_) | Phase::Leaving => {
+                    asked
+                }
             };
             if deadline > now {
                 self.drain(mount, deadline, effects);
@@ -68,9 +71,18 @@ impl Pool {
 
     /// Nothing new is placed on a segment; at the deadline it is lost.
     fn drain(&mut self, mount: Mount, deadline: Moment, effects: &mut Vec<PoolEffect>) {
-        let was_open = self.segments.open(mount).is_some();
-        self.keep_quarantine(mount.slot);
-        self.segments.set_phase(mount.slot, Phase::Draining { until: deadline });
+        let Some(segment) = self.segments.of_mount(mount) else { return };
+        let was_open = segment.phase == Phase::Open;
+        let phase = match segment.phase {
+            Phase::Pending(pending) => {
+                Phase::Pending(Pending { drains_until: Some(deadline), ..pending })
+            }
+            _ => Phase::Draining { until: deadline },
+        };
+        if let Phase::Draining { .. } = phase {
+            self.keep_quarantine(mount.slot);
+        }
+        self.segments.set_phase(mount.slot, phase);
         self.timers.insert((deadline, mount.slot));
         if was_open {
             self.order_all(PoolOrder::SegmentPlaceable { mount, placeable: false }, effects);
@@ -85,6 +97,7 @@ impl Pool {
         let shards: BTreeSet<ShardId> = self.shards().collect();
         let Some(segment) = self.segments.at_mut(slot) else { return };
         let mount = segment.mount;
+        self.pending_dropped += u64::from(segment.pending().is_some());
         segment.leaving =
             Leaving { unconfirmed: shards.clone(), unswept: shards, waiting: Vec::new() };
         self.changed_clients.insert(segment.client);
@@ -159,14 +172,22 @@ impl Pool {
                 self.order_all(PoolOrder::SegmentPlaceable { mount, placeable: true }, effects);
             }
             Phase::Draining { until } if until <= now => self.lose(now, slot, effects),
-            Phase::Open | Phase::Quarantined { .. } | Phase::Draining { .. } | Phase::Leaving => {}
+            Phase::Pending(pending) if pending.ends().is_some_and(|until| until <= now) => {
+                self.lose(now, slot, effects);
+            }
+            Phase::Open
+            | Phase::Quarantined { .. }
+            | Phase::Draining { .. }
+            | Phase::Pending(_)
+            | Phase::Leaving => {}
         }
     }
 
     /// The quarantine of a segment that goes before its end holds for its memory.
-    fn keep_quarantine(&mut self, slot: SegmentSlot) {
+    pub(super) fn keep_quarantine(&mut self, slot: SegmentSlot) {
         if let Some(segment) = self.segments.at(slot)
-            && let Phase::Quarantined { until } = segment.phase
+            && let Phase::Quarantined { until }
+            | Phase::Pending(Pending { rests_until: Some(until), .. }) = segment.phase
         {
             self.remnants.remember_whole(&segment.identity, until);
         }

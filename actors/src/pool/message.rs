@@ -51,6 +51,8 @@ pub enum PoolMessage {
     },
     /// A client is offline: its segments go.
     ClientLost(ClientId),
+    /// The clients actor is at rest: this is the last that it says.
+    ClientsQuiesced,
     /// Time has passed.
     Tick,
 }
@@ -114,9 +116,15 @@ pub enum PoolReply {
 /// The totals of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolTotals {
-    /// Mounted segments.
+    /// Mounted segments, pending ones included.
     pub segments: u64,
-    /// Bytes of all mounted segments.
+    /// Segments that the former master has handed over and whose owners have not come back yet.
+    pub segments_pending: u64,
+    /// Pending segments that have opened since the start.
+    pub segments_confirmed: u64,
+    /// Pending segments that were lost since the start.
+    pub segments_dropped: u64,
+    /// Bytes of all mounted segments, pending ones included.
     pub capacity_bytes: u64,
     /// Bytes of pages that belong to no shard.
     pub free_page_bytes: u64,
@@ -168,8 +176,8 @@ pub enum ShardReport {
         /// One for each chunk of the surveyed window, in order.
         chunks: Vec<ChunkCost>,
     },
-    /// The answer to `Vacate`: pages that belong to the pool now. If they are not the whole window,
-    /// something in it got a lease meanwhile.
+    /// The answer to `Vacate`: pages that belong to the pool now, beside those that were `Returned`
+    /// before. If they are not the whole window, something in it got a lease meanwhile.
     Vacated {
         /// The number of the job.
         job: u64,
@@ -188,6 +196,8 @@ pub enum ShardReport {
         /// Ranges that someone may still write or read.
         remnants: Vec<Remnant>,
     },
+    /// The shard is at rest: this is the last that it says.
+    Quiesced,
 }
 
 /// What a shard holds of a segment.
@@ -215,7 +225,7 @@ pub struct SegmentUsage {
 /// What it would cost to vacate one chunk of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChunkCost {
-    /// Bytes of objects that would be evicted.
+    /// Bytes of objects that would be evicted; those of softly pinned ones count several times.
     pub evict_bytes: u64,
     /// The last access to any of them; the start of time if there is none.
     pub newest_access: Moment,
@@ -249,6 +259,15 @@ pub enum PoolOrder {
         page_bytes: u32,
         /// Whether objects may be placed on it already: not in quarantine. Said in the same order,
         /// so that no put slips in between.
+        placeable: bool,
+    },
+    /// The owner of a pending segment has come back with the same memory: what was restored on it is
+    /// readable from now on.
+    SegmentOpened {
+        /// Which.
+        mount: Mount,
+        /// Whether objects may be placed on it: not in quarantine, not while draining. Said in the
+        /// same order, so that no put slips in between.
         placeable: bool,
     },
     /// Whether objects may be placed on a segment: not in quarantine, not while draining.
@@ -324,8 +343,8 @@ pub enum PoolOrder {
         /// How many pages a chunk has; the last one may have fewer.
         chunk_pages: u32,
     },
-    /// Evict what lies in these pages and return them. Answered by `Vacated`. Nothing is evicted
-    /// that is leased, pinned, held or being written.
+    /// Evict what lies in these pages and return them, as it goes by `Returned`; answered by
+    /// `Vacated` at the end. Nothing is evicted that is leased, pinned, held or being written.
     Vacate {
         /// The number of the job.
         job: u64,
@@ -334,6 +353,9 @@ pub enum PoolOrder {
         /// The pages, all of them the shard's.
         runs: Vec<PageRun>,
     },
+    /// The pool is at rest: this is the last that it says. It comes after `ShardReport::Quiesced` of
+    /// every shard.
+    Quiesced,
 }
 
 /// How much room a placeable segment has.
@@ -373,7 +395,10 @@ pub enum PoolEffect {
     ClientSegments {
         /// Which client.
         client: ClientId,
-        /// How many.
+        /// How many, pending ones included.
         segments: u32,
     },
+    /// The pool is at rest: it changes nothing any more, and no message to it or from it is under
+    /// way once this and what stands before it is carried out.
+    AtRest,
 }

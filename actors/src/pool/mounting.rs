@@ -1,6 +1,6 @@
 //! Mount and remount.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mooring_proto::error::{ErrorCode, WireError};
 use mooring_proto::limits::{
@@ -10,34 +10,68 @@ use mooring_proto::message::segment::{MountGrant, MountRequest, Segment};
 use mooring_proto::{ClientId, SegmentId};
 
 use super::Pool;
-use super::message::{Mount, PoolEffect, PoolOrder};
+use super::message::{Mount, PoolEffect, PoolOrder, SegmentSlot};
 use super::segment::{MountedSegment, Phase};
 use crate::moment::Moment;
-use crate::pages::PageRun;
 
 /// What becomes of one entry of a request.
 #[derive(Debug)]
 enum Planned {
     /// It is mounted already.
     Known(Mount),
+    /// It was handed over, and this is the proof that it is the same.
+    Pending(Mount),
     /// It is mounted now.
     New,
     /// It repeats an entry before it.
     Repeats(usize),
 }
 
+/// What a request comes to.
+#[derive(Debug, Default)]
+struct Plan {
+    entries: Vec<Planned>,
+    /// Pending segments that it proves to be gone.
+    gone: BTreeSet<SegmentSlot>,
+    /// Why it has to wait: memory that it names is in the way of itself.
+    waits: Option<WireError>,
+}
+
+/// What a request says about the segments of its client that it does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listing {
+    /// Nothing.
+    Some,
+    /// There are none.
+    All,
+}
+
 impl Pool {
     /// Mounts all these segments of a client or, with an error, none of them. What is mounted
     /// already with the same identity stays as it is.
+    ///
+    /// A pending segment with the same identity opens. One that the request shows to be gone is lost
+    /// as a whole, even if the request then has to wait until that is swept: its memory is mounted
+    /// otherwise by now, or the client has come back without it.
     pub(super) fn mount(
         &mut self,
         now: Moment,
         client: ClientId,
         mounts: Vec<MountRequest>,
+        listing: Listing,
         effects: &mut Vec<PoolEffect>,
     ) -> Result<Vec<MountGrant>, WireError> {
-        let plan = self.plan(client, &mounts)?;
-        let new = plan.iter().filter(|planned| matches!(planned, Planned::New)).count();
+        let mut plan = self.plan(client, &mounts)?;
+        if listing == Listing::All {
+            plan.gone.extend(self.pending_beside(client, &mounts));
+        }
+        for slot in plan.gone {
+            self.lose(now, slot, effects);
+        }
+        if let Some(reason) = plan.waits {
+            return Err(reason);
+        }
+        let new = plan.entries.iter().filter(|planned| matches!(planned, Planned::New)).count();
         if new > self.segments.room() {
             let text = format!("the segment table has room for {} more", self.segments.room());
             return Err(
@@ -45,10 +79,14 @@ impl Pool {
             );
         }
         self.remnants.forget_expired(now);
-        let mut grants: Vec<MountGrant> = Vec::with_capacity(plan.len());
-        for (planned, request) in plan.into_iter().zip(mounts) {
+        let mut grants: Vec<MountGrant> = Vec::with_capacity(plan.entries.len());
+        for (planned, request) in plan.entries.into_iter().zip(mounts) {
             let grant = match planned {
                 Planned::Known(mount) => self.grant_of(mount),
+                Planned::Pending(mount) => {
+                    self.open_pending(now, mount, effects);
+                    self.grant_of(mount)
+                }
                 Planned::New => {
                     let mount = self.open(now, client, request, effects)?;
                     self.grant_of(mount)
@@ -63,13 +101,13 @@ impl Pool {
     }
 
     /// Checks all entries, against the mounted segments and against each other.
-    fn plan(&self, client: ClientId, mounts: &[MountRequest]) -> Result<Vec<Planned>, WireError> {
+    fn plan(&self, client: ClientId, mounts: &[MountRequest]) -> Result<Plan, WireError> {
         if mounts.len() > REMOUNT_SEGMENTS_MAX {
             let text =
                 format!("segments has {} entries, at most {REMOUNT_SEGMENTS_MAX}", mounts.len());
             return Err(WireError::new(ErrorCode::TooLarge, text));
         }
-        let mut plan = Vec::with_capacity(mounts.len());
+        let mut plan = Plan::default();
         let mut seen: BTreeMap<SegmentId, usize> = BTreeMap::new();
         let mut bases: BTreeMap<u64, &Segment> = BTreeMap::new();
         for (index, request) in mounts.iter().enumerate() {
@@ -79,18 +117,11 @@ impl Pool {
                 if mounts[before].segment != *segment {
                     return Err(conflict(segment.segment));
                 }
-                plan.push(Planned::Repeats(before));
+                plan.entries.push(Planned::Repeats(before));
                 continue;
             }
             seen.insert(segment.segment, index);
-            if let Some(known) = self.segments.by_id(segment.segment) {
-                plan.push(Planned::Known(same_mount(known, client, segment)?));
-            } else {
-                if let Some(other) = self.segments.overlapping(client, segment) {
-                    return Err(overlap_with(other, segment));
-                }
-                plan.push(Planned::New);
-            }
+            self.plan_entry(client, request, &mut plan)?;
             let before = bases.range(..segment.base + segment.size_bytes).next_back();
             if let Some((_, other)) = before
                 && other.base + other.size_bytes > segment.base
@@ -100,6 +131,39 @@ impl Pool {
             bases.insert(segment.base, segment);
         }
         Ok(plan)
+    }
+
+    /// What becomes of one entry, by the segments that are known.
+    fn plan_entry(
+        &self,
+        client: ClientId,
+        request: &MountRequest,
+        plan: &mut Plan,
+    ) -> Result<(), WireError> {
+        let segment = &request.segment;
+        let known = self.segments.by_id(segment.segment);
+        if let Some(known) = known {
+            match known.pending() {
+                None => {
+                    plan.entries.push(Planned::Known(same_mount(known, client, segment)?));
+                    return Ok(());
+                }
+                Some(pending) if pending.is_proved_by(known, client, request) => {
+                    plan.entries.push(Planned::Pending(known.mount));
+                    return Ok(());
+                }
+                Some(_) => {}
+            }
+        }
+        for other in known.into_iter().chain(self.segments.overlapping(client, segment)) {
+            if other.pending().is_none() {
+                return Err(overlap_with(other, segment));
+            }
+            plan.gone.insert(other.mount.slot);
+            plan.waits = Some(dropped(other.identity.segment));
+        }
+        plan.entries.push(Planned::New);
+        Ok(())
     }
 
     /// Mounts a segment that has passed all checks.
@@ -119,12 +183,8 @@ impl Pool {
         let Some(segment) = self.segments.of_mount(mount) else {
             return Err(WireError::new(ErrorCode::Internal, "the mount is not in its slot"));
         };
-        let page_bytes = u64::from(segment.page_bytes);
         for remnant in &remembered.ranges {
-            let from = (remnant.offset_bytes / page_bytes) as u32;
-            let end = (remnant.offset_bytes + remnant.length_bytes).div_ceil(page_bytes) as u32;
-            let window = PageRun::between(from, end.min(segment.heap.pages()));
-            segment.heap.withhold(window, remnant.until);
+            segment.heap.withhold(segment.pages_of(remnant), remnant.until);
         }
         let former = mounted_with.is_some_and(|with| with != self.config.incarnation);
         let rests_until = former.then(|| now.after_ms(self.config.lease_ttl_ms));
@@ -174,7 +234,7 @@ fn same_mount(
 }
 
 /// Each field within its bounds.
-fn check_fields(segment: &Segment) -> Result<(), WireError> {
+pub(super) fn check_fields(segment: &Segment) -> Result<(), WireError> {
     let Segment { base, size_bytes, endpoint, .. } = segment;
     let fault = if *size_bytes < SEGMENT_BYTES_MIN {
         format!("size_bytes is {size_bytes}, at least {SEGMENT_BYTES_MIN}")
@@ -204,6 +264,14 @@ fn conflict(segment: SegmentId) -> WireError {
 
 fn leaving(segment: SegmentId) -> WireError {
     let text = format!("segment {segment} is still being unmounted");
+    WireError::new(ErrorCode::SegmentLeaving, text).retry_after_ms(LEAVING_RETRY_MS)
+}
+
+fn dropped(segment: SegmentId) -> WireError {
+    let text = format!(
+        "segment {segment} of the former master is in the way: it was another one, and what was \
+         stored there is being dropped"
+    );
     WireError::new(ErrorCode::SegmentLeaving, text).retry_after_ms(LEAVING_RETRY_MS)
 }
 

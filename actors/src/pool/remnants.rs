@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mooring_proto::message::segment::Segment;
 
 use super::message::Remnant;
+use crate::handoff::{RemnantRecord, RestoreError};
 use crate::moment::Moment;
 
 /// What may still be written or read behind each endpoint.
@@ -87,6 +88,56 @@ impl Remnants {
             Some(whole) => whole.until = whole.until.max(until),
             None => known.push(WholeMemory { from, to, until }),
         }
+    }
+
+    /// Everything that is not over, in no order.
+    pub(super) fn export(&self, now: Moment) -> Vec<RemnantRecord> {
+        let record = |endpoint: &String, from, to, until: Moment, whole| RemnantRecord {
+            endpoint: endpoint.clone(),
+            address: from,
+            length_bytes: to - from,
+            left_ms: until.since_ms(now),
+            whole,
+        };
+        let ranges = self.ranges.iter().flat_map(|(endpoint, ranges)| {
+            let range = |(&from, &(to, until))| record(endpoint, from, to, until, false);
+            ranges.iter().map(range)
+        });
+        let whole = self.whole.iter().flat_map(|(endpoint, known)| {
+            known.iter().map(|whole| record(endpoint, whole.from, whole.to, whole.until, true))
+        });
+        ranges.chain(whole).filter(|record| record.left_ms > 0).collect()
+    }
+
+    /// Remembers what a former master has handed over, from the start of time on.
+    ///
+    /// # Errors
+    /// When a record is none of memory, ranges overlap, or there are too many of them.
+    pub(super) fn restore(&mut self, records: &[RemnantRecord]) -> Result<(), RestoreError> {
+        for record in records.iter().filter(|record| record.left_ms > 0) {
+            let RemnantRecord { endpoint, address, length_bytes, .. } = record;
+            let fault = || format!("a remnant of {length_bytes} bytes at {endpoint}, {address}");
+            let from = *address;
+            let to = from.checked_add(*length_bytes).filter(|&to| to > from);
+            let to = to.ok_or_else(|| RestoreError::Dangling(fault()))?;
+            let until = Moment::from_ms(record.left_ms);
+            if record.whole {
+                let known = self.whole.entry(endpoint.clone()).or_default();
+                known.push(WholeMemory { from, to, until });
+                continue;
+            }
+            let ranges = self.ranges.entry(endpoint.clone()).or_default();
+            if ranges.range(..to).next_back().is_some_and(|(_, &(end, _))| end > from) {
+                return Err(RestoreError::Overlap(fault()));
+            }
+            ranges.insert(from, (to, until));
+            self.expiries.insert((until, endpoint.clone(), from));
+            if self.expiries.len() > self.ranges_max {
+                let fault = format!("more than {} remnants", self.ranges_max);
+                return Err(RestoreError::Dangling(fault));
+            }
+        }
+        Ok(())
     }
 
     /// What is remembered of memory that is mounted now; call `forget_expired` before. It stays

@@ -58,6 +58,8 @@ struct Candidate {
     mount: Mount,
     /// Free and evictable bytes by the reports.
     promise_bytes: u64,
+    /// Free bytes alone.
+    free_bytes: u64,
 }
 
 /// The search of one segment.
@@ -69,7 +71,12 @@ struct Search {
     survey: Option<Survey>,
     /// How many more windows of this region may be vacated.
     windows_left: u32,
+    /// How often this region may be surveyed once more.
+    surveys_left: u32,
     vacating: Option<Vacating>,
+    /// Windows that were vacated in part. Their free pages stay reserved while the search goes on,
+    /// or the objects that keep coming would take them.
+    kept: Vec<PageRun>,
 }
 
 #[derive(Debug)]
@@ -104,10 +111,14 @@ impl Rooms {
         self.windows_vacated
     }
 
-    /// The window of this mount that is being vacated.
-    pub(super) fn reserved_window(&self, mount: Mount) -> Option<PageRun> {
-        let search = self.job.as_ref()?.search.as_ref()?;
-        search.vacating.as_ref().filter(|_| search.mount == mount).map(|vacating| vacating.window)
+    /// The windows of this mount that are being vacated or were in part, in order.
+    pub(super) fn reserved_windows(&self, mount: Mount) -> Vec<PageRun> {
+        let search = self.job.as_ref().and_then(|job| job.search.as_ref());
+        let Some(search) = search.filter(|search| search.mount == mount) else { return Vec::new() };
+        let vacating = search.vacating.as_ref().map(|vacating| vacating.window);
+        let mut windows: Vec<PageRun> = search.kept.iter().copied().chain(vacating).collect();
+        windows.sort_unstable();
+        windows
     }
 
     fn next_number(&mut self) -> u64 {
@@ -215,6 +226,18 @@ impl Pool {
         self.drive(now, job, step, effects);
     }
 
+    /// Forgets all requests and gives up what is reserved for them. Nothing is answered.
+    pub(super) fn abandon_rooms(&mut self) {
+        self.rooms.waiting.clear();
+        let Some(mut job) = self.rooms.job.take() else { return };
+        if let Some(search) = &mut job.search
+            && let Some(vacating) = search.vacating.take()
+        {
+            search.kept.push(vacating.window);
+        }
+        self.end_search(&mut job);
+    }
+
     /// Starts waiting jobs until one has to wait for shards.
     fn start_jobs(&mut self, now: Moment, effects: &mut Vec<PoolEffect>) {
         while self.rooms.job.is_none()
@@ -269,9 +292,22 @@ impl Pool {
                     self.rooms.job = Some(job);
                     return;
                 }
-                Step::Done => return,
+                Step::Done => {
+                    self.end_search(&mut job);
+                    return;
+                }
             }
         }
+    }
+
+    /// Ends the search of a segment and frees what it has reserved.
+    fn end_search(&mut self, job: &mut Job) {
+        let Some(search) = job.search.take() else { return };
+        let Some(segment) = self.segments.mounted(search.mount) else { return };
+        for window in search.kept {
+            segment.heap.release(window);
+        }
+        self.space.changed(search.mount.slot);
     }
 
     /// Sends a survey of the next region to those who own pages in it.
@@ -280,7 +316,7 @@ impl Pool {
         let Some(search) = &mut job.search else { return Step::Refuse };
         let Some(segment) = self.segments.open(mount) else {
             // It drains by now: nothing is placed there any more.
-            job.search = None;
+            self.end_search(job);
             return Step::Survey;
         };
         let chunk_pages = search.walk.chunk_pages();
@@ -309,13 +345,21 @@ impl Pool {
     fn next_region(&mut self, job: &mut Job) -> Option<(Mount, PageRun)> {
         loop {
             if let Some(search) = &mut job.search {
-                search.survey = None;
+                let surveyed = search.survey.take();
+                if let Some(survey) = surveyed
+                    && search.windows_left == 0
+                    && search.surveys_left > 0
+                {
+                    search.surveys_left -= 1;
+                    return Some((search.mount, survey.region));
+                }
+                search.surveys_left = SURVEYS_AGAIN;
                 if let Some(region) = search.walk.next_region() {
                     return Some((search.mount, region));
                 }
-                job.search = None;
+                self.end_search(job);
             }
-            let Candidate { mount, promise_bytes } = job.candidates.pop()?;
+            let Candidate { mount, promise_bytes, .. } = job.candidates.pop()?;
             let regions_max = if promise_bytes >= job.wanted.size_bytes {
                 u32::MAX
             } else if job.long_shots_left > 0 {
@@ -328,8 +372,16 @@ impl Pool {
             let Some(segment) = self.segments.open(mount) else { continue };
             let Some(need) = segment.pages_for(job.wanted.size_bytes) else { continue };
             let walk = Walk::new(segment.heap.pages(), need, segment.hand, regions_max);
-            job.search =
-                Some(Search { mount, need, walk, survey: None, windows_left: 0, vacating: None });
+            job.search = Some(Search {
+                mount,
+                need,
+                walk,
+                survey: None,
+                windows_left: 0,
+                surveys_left: SURVEYS_AGAIN,
+                vacating: None,
+                kept: Vec::new(),
+            });
         }
     }
 
@@ -368,7 +420,7 @@ impl Pool {
         if any { Step::Wait } else { Step::Settle }
     }
 
-    /// Grants the vacated window, or frees what was vacated of it and goes on.
+    /// Grants the vacated window, or keeps what was vacated of it and goes on.
     fn settle_window(&mut self, job: &mut Job, effects: &mut Vec<PoolEffect>) -> Step {
         let Some(search) = &mut job.search else { return Step::Survey };
         let Some(Vacating { window, any, .. }) = search.vacating.take() else {
@@ -384,14 +436,15 @@ impl Pool {
                 if owner == PageOwner::Reserved { survey.clear(run) } else { survey.block(run) }
             }
         }
-        segment.heap.release(window);
         if let Some(run) = vacated {
             segment.heap.give(job.wanted.shard, run);
+            segment.heap.release(window);
             segment.hand = run.end();
             self.rooms.windows_vacated += u64::from(any);
             effects.push(room(&job.wanted, search.mount, run));
             return Step::Done;
         }
+        search.kept.push(window);
         if job.cancelled { Step::Done } else { Step::Choose }
     }
 }
@@ -404,6 +457,10 @@ fn room(wanted: &RoomWanted, mount: Mount, run: PageRun) -> PoolEffect {
 /// How many windows of one region are vacated in vain before the search goes on: each one evicts
 /// something, and fresh sums are better than old ones.
 const WINDOWS_PER_SURVEY: u32 = 4;
+
+/// How often a region is surveyed again when objects came into every window that was vacated. What
+/// is won stays reserved meanwhile, so that each time less has to be vacated.
+const SURVEYS_AGAIN: u32 = 8;
 
 /// How many segments are looked at that hardly have the room by the reports.
 const LONG_SHOTS: u32 = 8;

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use mooring_proto::ClientId;
 use mooring_proto::message::inspect::{SegmentState, SegmentUse};
 use mooring_proto::message::segment::{Segment, SegmentEntry};
+use mooring_proto::{ClientId, Incarnation};
 
 use super::heap::{PageHeap, page_bytes};
-use super::message::{Mount, SegmentSpace, SegmentUsage};
+use super::message::{Mount, Remnant, SegmentSpace, SegmentUsage};
 use super::spans::Collection;
 use crate::moment::Moment;
+use crate::pages::PageRun;
 use crate::request::RequestId;
 use crate::route::ShardId;
 
@@ -50,8 +51,39 @@ pub(super) enum Phase {
         /// Its end.
         until: Moment,
     },
+    /// Restored and not placeable nor readable: its owner has not come back yet.
+    Pending(Pending),
     /// Unreadable, being swept.
     Leaving,
+}
+
+/// What a segment that was handed over waits for, and what goes on when its owner comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pending {
+    /// It is dropped if its owner has not come back by then.
+    pub(super) until: Option<Moment>,
+    /// The end of a drain.
+    pub(super) drains_until: Option<Moment>,
+    /// The end of a quarantine.
+    pub(super) rests_until: Option<Moment>,
+    /// The master that its owner has mounted it with.
+    pub(super) mounted_with: Incarnation,
+}
+
+impl Pending {
+    /// When it goes if nothing happens.
+    pub(super) fn ends(&self) -> Option<Moment> {
+        self.until.into_iter().chain(self.drains_until).min()
+    }
+
+    /// The phase after it has opened.
+    pub(super) fn opened(&self, now: Moment) -> Phase {
+        match (self.drains_until, self.rests_until.filter(|&until| until > now)) {
+            (Some(until), _) => Phase::Draining { until },
+            (None, Some(until)) => Phase::Quarantined { until },
+            (None, None) => Phase::Open,
+        }
+    }
 }
 
 /// Who has not yet answered to the loss of a segment, and who waits for that.
@@ -155,9 +187,30 @@ impl MountedSegment {
         u32::try_from(pages).ok().filter(|&pages| pages <= self.heap.pages())
     }
 
+    /// The pages that a range touches, cut to the segment.
+    pub(super) fn pages_of(&self, range: &Remnant) -> PageRun {
+        let page_bytes = u64::from(self.page_bytes);
+        let from = (range.offset_bytes / page_bytes) as u32;
+        let end = (range.offset_bytes + range.length_bytes).div_ceil(page_bytes) as u32;
+        PageRun::between(from, end.min(self.heap.pages()))
+    }
+
     /// Whether it is mounted: not lost, not unmounted.
     pub(super) fn is_mounted(&self) -> bool {
         self.phase != Phase::Leaving
+    }
+
+    /// What it waits for, if it is pending.
+    pub(super) fn pending(&self) -> Option<Pending> {
+        match self.phase {
+            Phase::Pending(pending) => Some(pending),
+            _ => None,
+        }
+    }
+
+    /// Whether readers may know it: neither pending nor lost.
+    pub(super) fn is_readable(&self) -> bool {
+        self.is_mounted() && self.pending().is_none()
     }
 
     /// Takes over a shard's report.
@@ -212,6 +265,7 @@ impl MountedSegment {
             Phase::Open => (SegmentState::Open, None),
             Phase::Quarantined { until } => (SegmentState::Quarantined, Some(until)),
             Phase::Draining { until } => (SegmentState::Draining, Some(until)),
+            Phase::Pending(pending) => (SegmentState::Pending, pending.ends()),
             Phase::Leaving => (SegmentState::Leaving, None),
         };
         SegmentUse {

@@ -79,25 +79,24 @@ impl Segments {
         self.at(*self.by_id.get(&id)?)
     }
 
-    /// A segment, mounted or leaving, whose memory overlaps the given one: in the address space
-    /// of the client, or behind the same endpoint.
-    pub(super) fn overlapping(
-        &self,
+    /// The segments, mounted or leaving, whose memory overlaps the given one: in the address space
+    /// of the client, or behind the same endpoint. One may come twice.
+    pub(super) fn overlapping<'a>(
+        &'a self,
         client: ClientId,
-        memory: &Segment,
-    ) -> Option<&MountedSegment> {
+        memory: &'a Segment,
+    ) -> impl Iterator<Item = &'a MountedSegment> + 'a {
         let end = memory.base + memory.size_bytes;
-        // The memory of one client is disjoint, and so is that of one endpoint: only the last
-        // segment that starts below the end can reach into it.
-        let own =
-            self.by_client.range((client, 0)..(client, end)).next_back().map(|(_, slot)| slot);
-        let endpoint = self.by_endpoint.get(&memory.endpoint);
-        let same_endpoint =
-            endpoint.and_then(|segments| segments.range(..end).next_back()).map(|(_, slot)| slot);
-        [own, same_endpoint].into_iter().flatten().find_map(|&slot| {
-            let other = &self.at(slot)?;
-            (other.identity.base + other.identity.size_bytes > memory.base).then_some(*other)
-        })
+        // The memory of one client is disjoint, and so is that of one endpoint: walking back ends at
+        // the first segment that lies wholly below.
+        let overlaps = move |other: &&MountedSegment| {
+            other.identity.base + other.identity.size_bytes > memory.base
+        };
+        let own = self.by_client.range((client, 0)..(client, end)).rev();
+        let own = own.filter_map(|(_, &slot)| self.at(slot)).take_while(overlaps);
+        let endpoint = self.by_endpoint.get(&memory.endpoint).into_iter();
+        let endpoint = endpoint.flat_map(move |segments| segments.range(..end).rev());
+        own.chain(endpoint.filter_map(|(_, &slot)| self.at(slot)).take_while(overlaps))
     }
 
     /// How many more segments fit into the table.
@@ -116,9 +115,31 @@ impl Segments {
                 slot
             }
         };
+        let generation = self.slots[usize::from(slot.0)].generation + 1;
+        Some(self.place(slot, generation, client, identity))
+    }
+
+    /// Puts a segment into a slot that is free. The same must hold as for `insert`, and the slot must
+    /// not have had the generation.
+    pub(super) fn insert_at(&mut self, mount: Mount, client: ClientId, identity: Segment) {
+        while self.slots.len() <= usize::from(mount.slot.0) {
+            self.vacant.insert(SegmentSlot(self.slots.len() as u16));
+            self.slots.push(Slot { generation: self.first_generation, segment: None });
+        }
+        self.vacant.remove(&mount.slot);
+        self.place(mount.slot, mount.generation.0, client, identity);
+    }
+
+    fn place(
+        &mut self,
+        slot: SegmentSlot,
+        generation: u32,
+        client: ClientId,
+        identity: Segment,
+    ) -> Mount {
         let place = &mut self.slots[usize::from(slot.0)];
-        place.generation += 1;
-        let mount = Mount { slot, generation: Generation(place.generation) };
+        place.generation = generation;
+        let mount = Mount { slot, generation: Generation(generation) };
         self.by_id.insert(identity.segment, slot);
         self.by_client.insert((client, identity.base), slot);
         let endpoint = self.by_endpoint.entry(identity.endpoint.clone()).or_default();
@@ -127,7 +148,13 @@ impl Segments {
         let segment = MountedSegment::new(mount, client, identity, self.shards);
         place.segment = Some(Box::new(segment));
         self.placeable.insert(slot);
-        Some(mount)
+        mount
+    }
+
+    /// The highest generation that any slot has had.
+    pub(super) fn generation_max(&self) -> u32 {
+        let generations = self.slots.iter().map(|slot| slot.generation);
+        generations.max().unwrap_or(0).max(self.first_generation)
     }
 
     /// Moves a segment to another phase.

@@ -65,10 +65,11 @@ impl Pool {
         self.order_all(PoolOrder::Space(spaces), effects);
     }
 
-    /// What holds the space of all mounted segments.
+    /// What holds the space of all mounted segments. Pending ones don't count: nothing is placed
+    /// there and nothing can be evicted.
     pub(super) fn no_space(&self) -> NoSpace {
         let mut space = NoSpace::default();
-        for segment in self.segments.iter().filter(|segment| segment.is_mounted()) {
+        for segment in self.segments.iter().filter(|segment| segment.is_readable()) {
             space.free_bytes += segment.space().free_bytes;
             space.largest_free_run_bytes =
                 space.largest_free_run_bytes.max(segment.largest_free_run_bytes());
@@ -81,10 +82,15 @@ impl Pool {
 
     /// The totals of the pool, summed up from the segments themselves.
     pub fn totals(&self) -> PoolTotals {
-        let mut totals =
-            PoolTotals { windows_vacated: self.rooms.windows_vacated(), ..PoolTotals::default() };
+        let mut totals = PoolTotals {
+            segments_confirmed: self.pending_confirmed,
+            segments_dropped: self.pending_dropped,
+            windows_vacated: self.rooms.windows_vacated(),
+            ..PoolTotals::default()
+        };
         for segment in self.segments.iter().filter(|segment| segment.is_mounted()) {
             totals.segments += 1;
+            totals.segments_pending += u64::from(segment.pending().is_some());
             totals.capacity_bytes += segment.capacity_bytes();
             totals.free_page_bytes += segment.bytes(segment.heap.free_pages());
             totals.eviction_debt_bytes += segment.shares.iter().map(Share::debt_bytes).sum::<u64>();

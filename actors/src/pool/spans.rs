@@ -60,7 +60,7 @@ impl Pool {
             segment.heap.take_back(shard, run);
         }
         // What comes back in the middle of a window that is being vacated belongs to its job.
-        if let Some(window) = self.rooms.reserved_window(mount) {
+        for window in self.rooms.reserved_windows(mount) {
             segment.heap.reserve(window);
         }
         self.space.changed(mount.slot);

@@ -1,11 +1,14 @@
 //! Tests of the pool: a stepped clock, and shards that are played by a few lines.
 
 mod fake_shard;
+mod handover;
 mod heap;
 mod interleaving;
 mod leaving;
 mod mounting;
+mod pending;
 mod pressure;
+mod quiesce;
 mod room;
 mod spans;
 
@@ -42,6 +45,7 @@ struct Bench {
     orders: Vec<(u16, PoolOrder)>,
     epochs: Vec<u64>,
     client_segments: BTreeMap<ClientId, u32>,
+    at_rest: u32,
     last_request: u64,
 }
 
@@ -51,15 +55,20 @@ impl Bench {
     }
 
     fn with(config: PoolConfig) -> Bench {
+        Bench::of(config.shards, Pool::new(config), Moment::from_ms(1_000_000))
+    }
+
+    fn of(shards: u16, pool: Pool, now: Moment) -> Bench {
         Bench {
-            shards: (0..config.shards).map(|_| FakeShard::default()).collect(),
-            pool: Pool::new(config),
-            now: Moment::from_ms(1_000_000),
+            shards: (0..shards).map(|_| FakeShard::default()).collect(),
+            pool,
+            now,
             answering: true,
             replies: BTreeMap::new(),
             orders: Vec::new(),
             epochs: Vec::new(),
             client_segments: BTreeMap::new(),
+            at_rest: 0,
             last_request: 0,
         }
     }
@@ -94,6 +103,7 @@ impl Bench {
                     PoolEffect::ClientSegments { client, segments } => {
                         self.client_segments.insert(client, segments);
                     }
+                    PoolEffect::AtRest => self.at_rest += 1,
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use kameo::actor::{ActorRef, WeakActorRef};
 use kameo::mailbox::{MailboxReceiver, Signal};
@@ -12,14 +13,22 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::message::{ShardEffect, ShardMessage, ShardReply, ShardRequest};
 use super::state::Shard;
 use crate::clock::Clock;
+use crate::handoff::{ExportError, RecordSink, ShardRecord};
 use crate::moment::Moment;
-use crate::pool::message::PoolMessage;
+use crate::pool::message::{Mount, PoolMessage};
 use crate::request::RequestId;
 use crate::route::ShardId;
 use crate::shell::{Call, FaultGuard, Lanes};
 
 /// A request with the moment by which its caller stops waiting.
 pub(crate) type ShardCall = Call<(Option<Moment>, ShardRequest), ShardReply>;
+
+/// Waits until the shard is at rest.
+pub(crate) type RestCall = Call<(), ()>;
+
+/// Hands everything on some mounts over to a sink. The shard must be at rest.
+pub(crate) type ExportCall =
+    Call<(Arc<[Mount]>, Box<dyn RecordSink>), Result<ShardRecord, ExportError>>;
 
 /// A shard on kameo.
 pub(crate) struct ShardActor {
@@ -37,6 +46,9 @@ pub(crate) struct ShardActor {
     /// The last turn was a slice, so that the mailbox is next.
     sliced: bool,
     effects: Vec<ShardEffect>,
+    /// Who waits until the shard is at rest.
+    rest_awaited: Vec<oneshot::Sender<()>>,
+    at_rest: bool,
 }
 
 /// What a shard's actor is made of.
@@ -74,6 +86,12 @@ impl ShardActor {
                 let _ = self.lanes.pool.send(PoolMessage::Shard { shard: self.id, report });
             }
             ShardEffect::Continue => self.slice_due = true,
+            ShardEffect::AtRest => {
+                self.at_rest = true;
+                for caller in self.rest_awaited.drain(..) {
+                    let _ = caller.send(());
+                }
+            }
         }
     }
 }
@@ -98,6 +116,8 @@ impl kameo::Actor for ShardActor {
             slice_due: false,
             sliced: false,
             effects: Vec::new(),
+            rest_awaited: Vec::new(),
+            at_rest: false,
         })
     }
 
@@ -145,6 +165,34 @@ impl Message<ShardCall> for ShardActor {
         let (deadline, request) = call.request;
         self.waiting.insert(id, call.reply);
         self.apply(ShardMessage::Request { id, deadline, request });
+    }
+}
+
+impl Message<RestCall> for ShardActor {
+    type Reply = ();
+
+    async fn handle(&mut self, call: RestCall, _: &mut Context<Self, ()>) {
+        if self.at_rest {
+            let _ = call.reply.send(());
+        } else {
+            self.rest_awaited.push(call.reply);
+        }
+    }
+}
+
+impl Message<ExportCall> for ShardActor {
+    type Reply = ();
+
+    /// Works without a pause: nothing else is left for the shard to do.
+    async fn handle(&mut self, call: ExportCall, _: &mut Context<Self, ()>) {
+        let (mounts, mut sink) = call.request;
+        let guard = FaultGuard { actor: "shard", on_fault: self.on_fault };
+        let exported = self
+            .shard
+            .export(self.clock.now(), &mounts, &mut *sink)
+            .and_then(|record| sink.finish(&record).map(|()| record));
+        drop(guard);
+        let _ = call.reply.send(exported);
     }
 }
 

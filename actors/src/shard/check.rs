@@ -31,6 +31,8 @@ pub enum Purpose {
     Writing,
     /// Held.
     Held,
+    /// An object of another shard.
+    Foreign,
 }
 
 impl Shard {
@@ -46,6 +48,7 @@ impl Shard {
             let purpose = match state {
                 RangeState::Free => Purpose::Free,
                 RangeState::Held => Purpose::Held,
+                RangeState::Foreign => Purpose::Foreign,
                 RangeState::Used => match self.ledger.objects().state(self.ledger.owner(range)) {
                     ObjectState::Writing => Purpose::Writing,
                     ObjectState::Readable => Purpose::Readable,
@@ -81,10 +84,14 @@ impl Shard {
                 of_purpose.map(|stretch| stretch.length_bytes).sum()
             };
             let usage = self.usage(segment);
+            let ranges = self.ledger.ranges();
+            // Alien ranges lie in another shard's spans, and are not among the stretches.
+            let alien_bytes = ranges.alien_bytes(segment.index());
             let gauges = [
-                ("readable", usage.allocated_bytes, bytes(Purpose::Readable)),
+                ("readable", usage.allocated_bytes - alien_bytes, bytes(Purpose::Readable)),
                 ("unfinished", segment.unfinished_bytes, bytes(Purpose::Writing)),
                 ("held", usage.held_bytes - segment.unfinished_bytes, bytes(Purpose::Held)),
+                ("foreign", ranges.foreign_bytes(segment.index()), bytes(Purpose::Foreign)),
                 ("free", usage.free_bytes, bytes(Purpose::Free)),
             ];
             for (name, gauge_bytes, held_bytes) in gauges {

@@ -52,7 +52,6 @@ impl Shard {
         self.counters.evicted_bytes += freed_bytes;
         let segment = self.segments.at_mut(index);
         segment.evicted_total_bytes += freed_bytes;
-        segment.space_bytes += freed_bytes;
         self.room_made |= !self.parked.is_empty();
         freed_bytes
     }

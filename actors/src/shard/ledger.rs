@@ -43,6 +43,20 @@ pub(super) struct Reservation<'a> {
     pub(super) ranges: &'a [RangeHandle],
 }
 
+/// An object that the master before has handed over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Restored<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) hash: KeyHash,
+    pub(super) size_bytes: u64,
+    pub(super) sequence: u64,
+    pub(super) lease_until: Moment,
+    pub(super) hard_pin: bool,
+    pub(super) soft_pin: bool,
+    /// Its first replica.
+    pub(super) range: RangeHandle,
+}
+
 impl Ledger {
     pub(super) fn new(route: Route) -> Ledger {
         Ledger {
@@ -181,6 +195,9 @@ impl Ledger {
             }
             self.ranges.set_sibling(before, after);
         }
+        if self.objects.state(object) == ObjectState::Readable {
+            self.objects.set_shrunk(object);
+        }
         self.forget_range(segments, object, replica, now, held_until);
         false
     }
@@ -203,8 +220,11 @@ impl Ledger {
             segments.note_pinned(segment, -(length_bytes as i64));
         }
         match held_until.filter(|until| *until > now) {
-            None => self.ranges.free(range),
-            Some(until) if !segments.readable(segment) => {
+            None => {
+                segments.note_freed(segment, length_bytes);
+                self.ranges.free(range);
+            }
+            Some(until) if segments.lost(segment) => {
                 let offset_bytes = self.ranges.offset_bytes(range);
                 segments.note_remnant(segment, Remnant { offset_bytes, length_bytes, until });
                 self.ranges.free(range);
@@ -226,7 +246,7 @@ impl Ledger {
         let mut released = 0;
         while released < budget {
             let Some(range) = self.holds.take_ended(now) else { break };
-            segments.mark_changed(self.ranges.segment(range));
+            segments.note_freed(self.ranges.segment(range), self.ranges.length_bytes(range));
             self.ranges.free(range);
             released += 1;
         }
@@ -248,6 +268,60 @@ impl Ledger {
     /// Until when a held range is held.
     pub(super) fn held_until(&self, range: RangeHandle) -> Moment {
         self.holds.until(self.ranges.owner(range))
+    }
+
+    /// Takes an object over from the master before.
+    ///
+    /// # Errors
+    /// When the key arena is full.
+    pub(super) fn restore_object(
+        &mut self,
+        segments: &mut Segments,
+        restored: &Restored<'_>,
+    ) -> Result<ObjectHandle, KeysFull> {
+        let reservation = Reservation {
+            key: restored.key,
+            hash: restored.hash,
+            size_bytes: restored.size_bytes,
+            sequence: restored.sequence,
+            hard_pin: restored.hard_pin,
+            ranges: &[restored.range],
+        };
+        let object = self.reserve(segments, reservation)?;
+        self.complete(segments, object, restored.lease_until, restored.soft_pin);
+        Ok(object)
+    }
+
+    /// Takes another replica of an object over.
+    pub(super) fn restore_replica(
+        &mut self,
+        segments: &mut Segments,
+        object: ObjectHandle,
+        range: RangeHandle,
+    ) {
+        let last = self.replicas(object).last().expect("an object has a replica");
+        self.ranges.set_sibling(last, range);
+        self.ranges.set_sibling(range, RangeHandle::NONE);
+        self.ranges.set_owner(range, object.0);
+        let flags = self.objects.flags(object);
+        if flags.hard_pin {
+            let segment = self.ranges.segment(range);
+            segments.note_pinned(segment, self.ranges.length_bytes(range) as i64);
+        } else {
+            self.ranges.push_newest(range, resting_list(flags.soft_pin));
+        }
+    }
+
+    /// Takes a held range over.
+    pub(super) fn restore_hold(&mut self, range: RangeHandle, until: Moment) {
+        let hold = self.holds.add(range, until);
+        self.ranges.hold(range, hold);
+    }
+
+    /// Makes a restored range the newest of its segment. All of them are leased from the moment of
+    /// serving.
+    pub(super) fn restore_recency(&mut self, range: RangeHandle) {
+        self.ranges.push_newest(range, Recency::Leased);
     }
 
     /// The object with this key, whatever its state.

@@ -32,6 +32,8 @@ pub enum ShardMessage {
     Continue,
     /// Time has passed.
     Tick,
+    /// Come to rest: answer what waits and change nothing from here on.
+    Quiesce,
 }
 
 /// One key of a batch: where it stands in the frame that carried it.
@@ -190,6 +192,8 @@ pub enum ShardReply {
     Totals(Box<ShardTotals>),
     /// To `Probe`.
     Alive,
+    /// To anything that was not decided before the shard came to rest.
+    Restarting,
 }
 
 /// The totals of a shard: gauges of now and counters since the start.
@@ -257,4 +261,6 @@ pub enum ShardEffect {
     Report(ShardReport),
     /// Send [`ShardMessage::Continue`] to this shard, behind what already waits.
     Continue,
+    /// The shard and the pool are at rest, and no message between them is under way.
+    AtRest,
 }

@@ -246,6 +246,17 @@ impl Objects {
         self.record_mut(handle).set_flags(flags);
     }
 
+    /// Whether an object has lost a replica since it became readable.
+    #[inline]
+    pub(crate) fn shrunk(&self, handle: ObjectHandle) -> bool {
+        self.record(handle).shrunk()
+    }
+
+    /// An object loses a replica while it is readable.
+    pub(crate) fn set_shrunk(&mut self, handle: ObjectHandle) {
+        self.record_mut(handle).set_shrunk();
+    }
+
     /// Bytes of an object's value.
     #[inline]
     pub(crate) fn size_bytes(&self, handle: ObjectHandle) -> u64 {

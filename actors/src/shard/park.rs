@@ -196,20 +196,29 @@ impl Shard {
         }
     }
 
-    /// Tries the parked puts again, the longest waiting first.
+    /// Tries the parked puts again, the longest waiting first. What is as large as one that was tried
+    /// in vain needs no try.
     pub(super) fn resume_parked(&mut self, now: Moment, effects: &mut Vec<ShardEffect>) {
-        let mut misses = 0;
+        let mut tries_in_vain = 0;
+        let mut too_large_bytes = u64::MAX;
         let mut waiting = VecDeque::new();
-        while let Some(put) = self.parked.queue.pop_front() {
-            let answer = self.place_put(now, &put.start(), Attempt::Again, effects);
-            match answer {
+        while waiting.len() < LOOKS_MAX
+            && tries_in_vain < MISSES_MAX
+            && let Some(put) = self.parked.queue.pop_front()
+        {
+            if put.put.size_bytes >= too_large_bytes {
+                waiting.push_back(put);
+                continue;
+            }
+            match self.place_put(now, &put.start(), Attempt::Again, effects) {
                 Some(answer) => self.parked.answer(&put, answer, effects),
                 None => {
-                    waiting.push_back(put);
-                    misses += 1;
-                    if misses == MISSES_MAX {
-                        break;
+                    // One that wants several replicas may wait for the second one only.
+                    if put.options.replicas == 1 {
+                        too_large_bytes = put.put.size_bytes;
                     }
+                    waiting.push_back(put);
+                    tries_in_vain += 1;
                 }
             }
         }
@@ -240,10 +249,16 @@ impl Shard {
         self.cancel_unneeded_room(effects);
     }
 
+    /// Refuses every parked put.
+    pub(super) fn refuse_all_parked(&mut self, refusal: &Refusal, effects: &mut Vec<ShardEffect>) {
+        self.parked.refuse(refusal, |_| true, effects);
+        self.parked.room = None;
+    }
+
     /// Takes pages that were vacated for a parked put.
     pub(super) fn take_room(&mut self, number: u64, mount: Mount, run: PageRun) {
         self.parked.room.take_if(|room| room.number == number);
-        self.take_span(mount, run);
+        self.take_pages(mount, run);
     }
 
     /// Refuses the parked puts for which no room can be made, and for a while those that come.
@@ -294,6 +309,9 @@ impl ParkedPut {
 /// Parked puts that are tried in vain before the rest has to wait for the next occasion, so that a
 /// long queue in a full pool costs little.
 const MISSES_MAX: usize = 16;
+
+/// Parked puts that are looked at and stay, tried or not.
+const LOOKS_MAX: usize = 256;
 
 /// For how long the pool's word that no room can be made is taken for new puts of that size. Long
 /// enough to refuse a storm of them for nothing, short beside the leases that end meanwhile.

@@ -26,6 +26,11 @@ impl SoftPins {
         }
     }
 
+    /// When the soft pin of an object ends.
+    pub(super) fn until(&self, object: ObjectHandle) -> Option<Moment> {
+        self.until.get(&object).copied()
+    }
+
     fn take_ended(&mut self, now: Moment) -> Option<ObjectHandle> {
         let &(until, object) = self.by_end.first()?;
         if until > now {

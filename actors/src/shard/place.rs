@@ -48,7 +48,7 @@ impl Shard {
         attempt: Attempt,
         effects: &mut Vec<ShardEffect>,
     ) -> Placement {
-        if let Some(refusal) = self.out_of_question(now, wanted.size_bytes) {
+        if let Some(refusal) = self.out_of_question(wanted.size_bytes) {
             return Placement::Refused(refusal);
         }
         let mut placed = Vec::with_capacity(wanted.replicas);
@@ -71,7 +71,7 @@ impl Shard {
     }
 
     /// Why an object of this size cannot be placed at all now.
-    fn out_of_question(&self, now: Moment, size_bytes: u64) -> Option<Refusal> {
+    fn out_of_question(&self, size_bytes: u64) -> Option<Refusal> {
         if self.segments.placeable().is_empty() {
             let retry_after_ms = self.segments.all().next().map(|_| RETRY_UNPLACEABLE_MS);
             return Some(Refusal { retry_after_ms, ..ErrorCode::NoSegment.into() });
@@ -79,7 +79,7 @@ impl Shard {
         if self.segments.largest_capacity_bytes() < size_bytes {
             return Some(ErrorCode::LargerThanSegments.into());
         }
-        self.parked.no_room(now, size_bytes)
+        None
     }
 
     fn place_replica(
@@ -94,6 +94,15 @@ impl Shard {
             if let Some(found) = self.try_segment(index, wanted.size_bytes, placed, effects) {
                 return found;
             }
+        }
+        // What has just come is the likeliest to have room, and with thousands of segments a look at
+        // each of them for each parked put would take long.
+        if attempt == Attempt::Again
+            && let Some(index) = self.segments.latest_grant()
+            && self.usable(index, wanted.size_bytes, placed)
+            && let Some(range) = self.allocate(index, wanted.size_bytes)
+        {
+            return Replica::Found(range);
         }
         if attempt == Attempt::First {
             let index = self.roomier_of_two();
@@ -159,8 +168,9 @@ impl Shard {
                 return Replica::Found(range);
             }
             let segment = self.segments.at(index);
-            requested |= segment.span_requested;
-            if !segment.dry && best.is_none_or(|(space_bytes, _)| segment.space_bytes > space_bytes)
+            requested |= segment.span_requested_bytes.is_some();
+            if !segment.dry_for(size_bytes)
+                && best.is_none_or(|(space_bytes, _)| segment.space_bytes > space_bytes)
             {
                 best = Some((segment.space_bytes, index));
             }
@@ -206,11 +216,11 @@ impl Shard {
         effects: &mut Vec<ShardEffect>,
     ) -> bool {
         let segment = self.segments.at_mut(index);
-        if segment.dry {
+        if segment.dry_for(size_bytes) {
             return false;
         }
-        if !segment.span_requested {
-            segment.span_requested = true;
+        if segment.span_requested_bytes.is_none() {
+            segment.span_requested_bytes = Some(size_bytes);
             effects.push(ShardEffect::Report(ShardReport::SpanRequest {
                 mount: segment.mount,
                 size_bytes,
@@ -229,6 +239,9 @@ impl Shard {
     ) -> Placement {
         if let Some(range) = self.evict_for(now, wanted.size_bytes) {
             return Placement::Placed(vec![range]);
+        }
+        if let Some(refusal) = self.parked.no_room(now, wanted.size_bytes) {
+            return Placement::Refused(refusal);
         }
         if !self.parked.room_requested() {
             let number = self.parked.request_room(wanted.size_bytes);
@@ -281,27 +294,53 @@ impl Shard {
         allocated_bytes / (self.ledger.objects().len() as u64).max(1)
     }
 
-    /// Takes pages that belong to the shard from now on.
+    /// Takes the pages that a span request has brought.
     pub(super) fn take_span(&mut self, mount: Mount, run: PageRun) {
+        if let Some(segment) = self.segments.of_mount(mount) {
+            segment.span_requested_bytes = None;
+            segment.joined = false;
+        }
+        self.take_pages(mount, run);
+    }
+
+    /// Takes pages that belong to the shard from now on.
+    pub(super) fn take_pages(&mut self, mount: Mount, run: PageRun) {
         let Some(segment) = self.segments.of_mount(mount) else { return };
-        segment.span_requested = false;
-        segment.dry = false;
+        segment.dry_from_bytes = None;
         if !segment.readable {
             return;
         }
         let index = segment.index();
         self.ledger.ranges_mut().grant(index, run);
-        self.segments.mark_changed(index);
+        self.segments.note_grant(index);
         self.room_made = true;
     }
 
-    /// The pool has no span there.
-    pub(super) fn take_denial(&mut self, mount: Mount) {
-        if let Some(segment) = self.segments.of_mount(mount) {
-            segment.span_requested = false;
-            segment.dry = true;
-        }
+    /// The pool has no span there. It is asked once more after the shard has returned what it has
+    /// free itself, since that may adjoin what is free in the pool.
+    pub(super) fn take_denial(&mut self, mount: Mount, effects: &mut Vec<ShardEffect>) {
         self.room_made = true;
+        let Some(segment) = self.segments.of_mount(mount) else { return };
+        let Some(size_bytes) = segment.span_requested_bytes.take() else { return };
+        let again = !segment.joined && segment.placeable && segment.space_bytes >= size_bytes;
+        segment.joined = false;
+        if again {
+            let index = segment.index();
+            let runs = self.ledger.ranges_mut().take_free_pages(index, u32::MAX, 1);
+            if !runs.is_empty() {
+                self.segments.mark_changed(index);
+                let segment = self.segments.at_mut(index);
+                segment.joined = true;
+                segment.span_requested_bytes = Some(size_bytes);
+                let returned = ShardReport::Returned { mount, runs, answer: false };
+                effects.push(ShardEffect::Report(returned));
+                let request = ShardReport::SpanRequest { mount, size_bytes };
+                effects.push(ShardEffect::Report(request));
+                return;
+            }
+        }
+        let segment = self.segments.at_mut(SegmentIndex(mount.slot.0));
+        segment.dry_from_bytes = segment.dry_from_bytes.into_iter().chain([size_bytes]).min();
     }
 
     /// What the shard itself knows of the space, for a refusal that the pool was not asked about.

@@ -273,11 +273,13 @@ impl Shard {
         Ok(object)
     }
 
-    /// Frees the ranges of puts that nobody may still be writing.
-    pub(super) fn discard_unfinished(&mut self, now: Moment) {
+    /// Frees the ranges of puts that nobody may still be writing, at most this many.
+    pub(super) fn discard_unfinished(&mut self, now: Moment, budget: usize) {
         let release_ms = self.config.put_release_timeout_ms;
         let Some(started_ms) = now.as_ms().checked_sub(release_ms) else { return };
-        while let Some(object) = self.unfinished.oldest_started_by(Moment::from_ms(started_ms)) {
+        let started = Moment::from_ms(started_ms);
+        for _ in 0..budget {
+            let Some(object) = self.unfinished.oldest_started_by(started) else { return };
             self.counters.put_discarded += 1;
             self.erase(now, object, None);
         }
@@ -300,4 +302,4 @@ fn in_progress(retry_after_ms: u64) -> Refusal {
 }
 
 /// The distance between the sequences of one shard: more than there can be shards.
-const SEQUENCE_STEP: u64 = 1 << 16;
+pub(super) const SEQUENCE_STEP: u64 = 1 << 16;

@@ -5,12 +5,18 @@
 //! of the shard lie in one slab, 32 bytes each. Allocating, freeing and moving in a recency list
 //! take constant time.
 //!
+//! After a restart the ranges of an earlier master are laid down in order, and those make the
+//! spans. If the number of shards has changed, an object's range may lie in a span of another
+//! shard: it is a foreign range there, and an alien one in the shard of the object.
+//!
 //! A wrong handle, a range freed twice or overlapping spans are mistakes of this program, never of
 //! a peer, so they panic.
 
+mod alien;
 mod bins;
 mod check;
 mod landmarks;
+mod laying;
 mod node;
 mod recency;
 mod segment;
@@ -26,6 +32,7 @@ use std::ops::ControlFlow;
 use crate::pages::PageRun;
 use crate::shard::prefetch::prefetch;
 
+pub(crate) use self::laying::LayError;
 use self::segment::SegmentRanges;
 use self::slab::Slab;
 
@@ -49,10 +56,12 @@ pub(crate) struct SegmentIndex(pub(crate) u16);
 pub(crate) enum RangeState {
     /// Nobody's.
     Free,
-    /// An object's.
+    /// An object's of this shard.
     Used,
     /// Nobody may touch it until its hold ends.
     Held,
+    /// An object's that another shard has. It is in no recency list here.
+    Foreign,
 }
 
 /// The recency lists of a segment. A used range is in one of them, or in none.
@@ -85,8 +94,8 @@ impl Ranges {
         self.segments[slot] = Some(Box::new(SegmentRanges::new(segment, page_bytes)));
     }
 
-    /// Forgets a segment with its spans and every range that is left on it. Takes time for each
-    /// range that is left.
+    /// Forgets a segment with its spans and every range that is left on it, alien ones too, also
+    /// while its ranges are being laid down. Takes time for each range that is left.
     ///
     /// Panics if the segment isn't open.
     pub(crate) fn close_segment(&mut self, segment: SegmentIndex) {
@@ -97,7 +106,8 @@ impl Ranges {
 
     /// Adds pages from the pool. They merge with own spans that they touch.
     ///
-    /// Panics if the segment isn't open, the run is empty or a page of it is owned already.
+    /// Panics if the segment isn't open or is being laid, the run is empty or a page of it is owned
+    /// already.
     pub(crate) fn grant(&mut self, segment: SegmentIndex, run: PageRun) {
         let (own, nodes) = self.parts(segment);
         own.grant(nodes, run);
@@ -120,13 +130,16 @@ impl Ranges {
         self.open(segment).is_some_and(|own| own.can_fit(&self.nodes, granules_for(size_bytes)))
     }
 
-    /// Gives a used or held range back. It leaves its recency list and merges with free neighbours.
+    /// Gives a used, held or foreign range back. It leaves its recency list and merges with free
+    /// neighbours. An alien range is just forgotten.
     pub(crate) fn free(&mut self, range: RangeHandle) {
         let (own, nodes) = self.parts_of(range);
         own.free(nodes, range);
     }
 
-    /// Turns a used range into a held one of `owner`. It leaves its recency list.
+    /// Turns a used or foreign range into a held one of `owner`. It leaves its recency list.
+    ///
+    /// Panics if the range is held already, or alien: the owner of its span can hold it.
     pub(crate) fn hold(&mut self, range: RangeHandle, owner: u32) {
         let (own, nodes) = self.parts_of(range);
         own.hold(nodes, range, owner);
@@ -159,7 +172,7 @@ impl Ranges {
     #[cfg(test)]
     pub(crate) fn newer(&self, range: RangeHandle) -> Option<RangeHandle> {
         let node = &self.nodes[range];
-        debug_assert!(node.state().is_occupied(), "only used ranges are in recency lists");
+        debug_assert!(node.state().is_used(), "only used ranges are in recency lists");
         node.list_next.some()
     }
 
@@ -170,12 +183,12 @@ impl Ranges {
         state.unwrap_or(RangeState::Free)
     }
 
-    /// The number that the owner of a used or held range gave it.
+    /// The number that the owner of a used, held or foreign range gave it.
     pub(crate) fn owner(&self, range: RangeHandle) -> u32 {
         self.occupied(range).owner
     }
 
-    /// Gives a used or held range another owner.
+    /// Gives a used, held or foreign range another owner.
     pub(crate) fn set_owner(&mut self, range: RangeHandle, owner: u32) {
         debug_assert!(self.nodes[range].state().is_occupied(), "only occupied ranges have owners");
         self.nodes[range].owner = owner;
@@ -215,14 +228,19 @@ impl Ranges {
         prefetch(&self.nodes[range]);
     }
 
-    /// Bytes of all own spans of a segment: allocated, held and free.
+    /// Bytes of all own spans of a segment: used, held, foreign and free.
     pub(crate) fn capacity_bytes(&self, segment: SegmentIndex) -> u64 {
         self.total(segment, SegmentRanges::owned_granules)
     }
 
-    /// Bytes of used ranges, without held ones.
+    /// Bytes of used ranges: those in own spans and alien ones, without held and foreign ones.
     pub(crate) fn allocated_bytes(&self, segment: SegmentIndex) -> u64 {
-        self.total(segment, SegmentRanges::used_granules)
+        self.total(segment, SegmentRanges::allocated_granules)
+    }
+
+    /// Bytes of foreign ranges.
+    pub(crate) fn foreign_bytes(&self, segment: SegmentIndex) -> u64 {
+        self.total(segment, SegmentRanges::foreign_granules)
     }
 
     /// Bytes of held ranges.
@@ -230,7 +248,7 @@ impl Ranges {
         self.total(segment, SegmentRanges::held_granules)
     }
 
-    /// Bytes of own spans that are neither used nor held.
+    /// Bytes of own spans that are free.
     pub(crate) fn free_bytes(&self, segment: SegmentIndex) -> u64 {
         self.total(segment, SegmentRanges::free_granules)
     }
@@ -271,18 +289,29 @@ impl Ranges {
         self.open_parts(segment).map_or_else(Vec::new, |(own, nodes)| own.take_pages(nodes, window))
     }
 
-    /// A used or held range of the segment, in the lowest span that has one: the first in that span.
+    /// A used, held or foreign range of the segment, in the lowest own span that has one: the first
+    /// in that span.
     ///
-    /// A caller who frees it and asks again sweeps the segment in time proportional to the ranges.
+    /// A caller who frees it and asks again sweeps the own spans in time proportional to their
+    /// ranges. Alien ranges are not among them: see [`Ranges::first_alien`].
     pub(crate) fn first_in(&self, segment: SegmentIndex) -> Option<RangeHandle> {
         self.open(segment)?.first_occupied(&self.nodes)
     }
 
-    /// Visits the used, held and free ranges that overlap a window, in order of offset, until
-    /// `visit` breaks off.
+    /// The used, held or foreign range of an own span that begins just there. Walks from the last
+    /// MiB that a range begins in, so past few ranges if they are large.
+    pub(crate) fn find_at(&self, segment: SegmentIndex, offset_bytes: u64) -> Option<RangeHandle> {
+        if !offset_bytes.is_multiple_of(GRANULE_BYTES) {
+            return None;
+        }
+        self.open(segment)?.find_at(&self.nodes, offset_bytes / GRANULE_BYTES)
+    }
+
+    /// Visits the ranges of own spans that overlap a window, free ones too, in order of offset,
+    /// until `visit` breaks off. It doesn't come to alien ranges.
     ///
-    /// With `from` it begins there instead of at the start of the window: a used or held range that
-    /// an earlier walk has come to.
+    /// With `from` it begins there instead of at the start of the window: an occupied range that an
+    /// earlier walk has come to.
     pub(crate) fn walk_window(
         &self,
         segment: SegmentIndex,
@@ -333,7 +362,7 @@ impl Ranges {
 
     fn parts_of(&mut self, range: RangeHandle) -> (&mut SegmentRanges, &mut Slab) {
         let node = &self.nodes[range];
-        assert!(node.state().is_occupied(), "only used and held ranges change");
+        assert!(node.state().is_occupied(), "only occupied ranges change");
         self.parts(node.segment())
     }
 

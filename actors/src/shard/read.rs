@@ -51,7 +51,8 @@ impl Shard {
         answers
     }
 
-    /// Whether keys still have the objects of the given puts.
+    /// Whether keys still have the objects of the given puts, with every replica that they ever had:
+    /// the one that was read may be another one than those that are left.
     pub(super) fn validate(
         &mut self,
         incarnation: Incarnation,
@@ -62,9 +63,10 @@ impl Shard {
         for (index, sequence) in sequences.iter().enumerate() {
             self.look_ahead(batch, index);
             let same = incarnation == self.config.incarnation
-                && self
-                    .find_readable(batch, index)
-                    .is_ok_and(|object| self.ledger.objects().sequence(object) == *sequence);
+                && self.find_readable(batch, index).is_ok_and(|object| {
+                    let objects = self.ledger.objects();
+                    objects.sequence(object) == *sequence && !objects.shrunk(object)
+                });
             answers.push(if same { Ok(()) } else { Err(Refusal::from(ErrorCode::Changed)) });
         }
         answers

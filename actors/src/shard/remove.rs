@@ -7,17 +7,20 @@ use super::message::{KeyBatch, ShardEffect, ShardReply};
 use super::objects::{ObjectHandle, ObjectState};
 use super::ranges::{RangeHandle, RangeState, SegmentIndex};
 use super::state::Shard;
+use super::vacate::WindowJob;
 use crate::moment::Moment;
 use crate::pool::message::{Mount, ShardReport};
 use crate::request::RequestId;
 
-/// A long removal, done in slices.
+/// A long job, done in slices.
 #[derive(Debug)]
 pub(super) enum Sweep {
     /// Every object.
     All { id: RequestId, force: bool, cursor: u32, removed: u64, kept: u64 },
     /// Everything on a lost segment.
     Segment(SegmentIndex),
+    /// What lies in a window of pages.
+    Window(WindowJob),
 }
 
 impl Sweep {
@@ -84,7 +87,7 @@ impl Shard {
     /// Makes everything on a segment unreadable at once and begins to sweep it.
     pub(super) fn lose(&mut self, mount: Mount, effects: &mut Vec<ShardEffect>) {
         let Some(segment) = self.segments.of_mount(mount) else { return };
-        if !segment.readable {
+        if segment.lost {
             return;
         }
         let index = segment.index();
@@ -94,7 +97,7 @@ impl Shard {
         effects.push(ShardEffect::Report(ShardReport::Confirmed { mount }));
     }
 
-    /// One slice of the first long removal.
+    /// One slice of the first long job.
     pub(super) fn sweep_slice(&mut self, now: Moment, effects: &mut Vec<ShardEffect>) {
         match self.sweeps.pop_front() {
             None => {}
@@ -102,6 +105,7 @@ impl Shard {
                 self.sweep_all_slice(now, id, force, cursor, removed, kept, effects);
             }
             Some(Sweep::Segment(index)) => self.sweep_segment_slice(now, index, effects),
+            Some(Sweep::Window(job)) => self.work_in_window(now, job, effects),
         }
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Segments {
     evicting: Vec<SegmentIndex>,
     /// Of the placeable segments.
     largest_capacity_bytes: u64,
+    /// Where the pool has granted pages last.
+    latest_grant: Option<SegmentIndex>,
 }
 
 /// One mounted segment.
@@ -33,12 +35,18 @@ pub(super) struct ShardSegment {
     pub(super) page_bytes: u32,
     /// Whether descriptors of it are handed out. Ends with the segment.
     pub(super) readable: bool,
+    /// Whether it is gone and being swept. A segment that is neither readable nor lost is pending:
+    /// its owner has not yet come back after a restart.
+    pub(super) lost: bool,
     /// Whether objects may be placed on it.
     pub(super) placeable: bool,
-    /// A span request is under way.
-    pub(super) span_requested: bool,
-    /// The pool had no span when it was last asked, and nothing has been said since.
-    pub(super) dry: bool,
+    /// A span request for an object of this size is under way.
+    pub(super) span_requested_bytes: Option<u64>,
+    /// That request is the second one, after the shard's own free pages were returned.
+    pub(super) joined: bool,
+    /// The pool had no span for an object of this size when it was last asked, and nothing has been
+    /// said since. A smaller one may still find a span.
+    pub(super) dry_from_bytes: Option<u64>,
     /// Free bytes as the pool sees them, over all shards.
     pub(super) space_bytes: u64,
     /// The eviction that was ordered: the total to reach.
@@ -76,9 +84,11 @@ impl Segments {
             capacity_bytes,
             page_bytes,
             readable: true,
+            lost: false,
             placeable: false,
-            span_requested: false,
-            dry: false,
+            span_requested_bytes: None,
+            joined: false,
+            dry_from_bytes: None,
             space_bytes: capacity_bytes,
             evict_to_total_bytes: 0,
             evicted_total_bytes: 0,
@@ -121,6 +131,11 @@ impl Segments {
             .expect("ranges lie on mounted segments only")
     }
 
+    /// Whether the segment is gone and being swept.
+    pub(super) fn lost(&self, index: SegmentIndex) -> bool {
+        self.at(index).lost
+    }
+
     /// Whether descriptors of the segment are handed out.
     pub(super) fn readable(&self, index: SegmentIndex) -> bool {
         self.at(index).readable
@@ -150,7 +165,9 @@ impl Segments {
     /// Ends a mount: nothing is placed or read there any more.
     pub(super) fn lose(&mut self, index: SegmentIndex) {
         self.set_placeable(index, false);
-        self.at_mut(index).readable = false;
+        let segment = self.at_mut(index);
+        segment.readable = false;
+        segment.lost = true;
     }
 
     /// Forgets a swept segment and gives out its remnants.
@@ -158,6 +175,7 @@ impl Segments {
         self.changed.retain(|other| *other != index);
         self.touched.retain(|other| *other != index);
         self.evicting.retain(|other| *other != index);
+        self.latest_grant.take_if(|latest| *latest == index);
         let Some(segment) = self.by_slot[usize::from(index.0)].take() else { return Vec::new() };
         // The same segment may be mounted again already, in another slot.
         if self.by_id.get(&segment.segment) == Some(&index) {
@@ -180,8 +198,21 @@ impl Segments {
     pub(super) fn take_space(&mut self, space: &SegmentSpace) {
         if let Some(segment) = self.of_mount(space.mount) {
             segment.space_bytes = space.free_bytes;
-            segment.dry = segment.dry && space.largest_free_run_bytes == 0;
+            if space.largest_free_run_bytes > 0 {
+                segment.dry_from_bytes = None;
+            }
         }
+    }
+
+    /// Remembers that the pool has granted pages.
+    pub(super) fn note_grant(&mut self, index: SegmentIndex) {
+        self.latest_grant = Some(index);
+        self.mark_changed(index);
+    }
+
+    /// Where the pool has granted pages last.
+    pub(super) fn latest_grant(&self) -> Option<SegmentIndex> {
+        self.latest_grant
     }
 
     /// Remembers that the use of a segment has changed.
@@ -263,6 +294,13 @@ impl Segments {
         segment.pinned_bytes = counted(segment.pinned_bytes, change_bytes);
     }
 
+    /// Remembers that bytes have become free.
+    pub(super) fn note_freed(&mut self, index: SegmentIndex, length_bytes: u64) {
+        self.mark_changed(index);
+        let segment = self.at_mut(index);
+        segment.space_bytes = (segment.space_bytes + length_bytes).min(segment.capacity_bytes);
+    }
+
     /// Remembers a range that outlives its segment.
     pub(super) fn note_remnant(&mut self, index: SegmentIndex, remnant: Remnant) {
         self.at_mut(index).remnants.push(remnant);
@@ -273,6 +311,11 @@ impl ShardSegment {
     /// The slot as the ranges know it.
     pub(super) fn index(&self) -> SegmentIndex {
         SegmentIndex(self.mount.slot.0)
+    }
+
+    /// Whether the pool has just said that it has no span for an object of this size.
+    pub(super) fn dry_for(&self, size_bytes: u64) -> bool {
+        self.dry_from_bytes.is_some_and(|from_bytes| size_bytes >= from_bytes)
     }
 
     /// Whether an eviction was ordered that is not carried out.

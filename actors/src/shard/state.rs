@@ -3,14 +3,16 @@
 use std::collections::VecDeque;
 
 use super::config::ShardConfig;
+use super::export::Rest;
 use super::ledger::Ledger;
 use super::message::{ShardEffect, ShardMessage, ShardReply, ShardRequest, ShardTotals};
 use super::park::Parked;
 use super::remove::Sweep;
 use super::segments::Segments;
 use super::unfinished::Unfinished;
+use super::vacate::WindowJob;
 use crate::moment::Moment;
-use crate::pool::message::{Mount, PoolOrder, ShardReport};
+use crate::pool::message::{Mount, PoolOrder};
 use crate::request::RequestId;
 
 /// One shard.
@@ -33,6 +35,7 @@ pub struct Shard {
     pub(super) room_made: bool,
     /// A `Continue` is on its way.
     continue_asked: bool,
+    pub(super) rest: Rest,
 }
 
 impl Shard {
@@ -51,14 +54,23 @@ impl Shard {
             dice: super::place::Dice::new(config.route.hash(&config.shard.0.to_le_bytes()).0),
             room_made: false,
             continue_asked: false,
+            rest: Rest::default(),
         }
     }
 
     /// Takes a message and appends what follows from it.
     pub fn apply(&mut self, now: Moment, message: ShardMessage, effects: &mut Vec<ShardEffect>) {
+        if self.rest != Rest::Working {
+            self.apply_at_rest(message, effects);
+            return;
+        }
         match message {
             ShardMessage::Request { id, deadline, request } => {
                 self.request(now, id, deadline, request, effects);
+            }
+            ShardMessage::Quiesce => {
+                self.come_to_rest(now, effects);
+                return;
             }
             ShardMessage::Pool(order) => self.order(now, order, effects),
             ShardMessage::ClientLost(client) => self.refuse_parked_of(client, effects),
@@ -134,6 +146,10 @@ impl Shard {
             PoolOrder::SegmentPlaceable { mount, placeable } => {
                 self.allow_placing(mount, placeable);
             }
+            PoolOrder::SegmentOpened { mount, placeable } => {
+                self.open_again(mount);
+                self.allow_placing(mount, placeable);
+            }
             PoolOrder::SegmentLost { mount } => self.lose(mount, effects),
             PoolOrder::Space(spaces) => {
                 for space in &spaces {
@@ -142,7 +158,7 @@ impl Shard {
                 self.room_made = true;
             }
             PoolOrder::Grant { mount, run } => self.take_span(mount, run),
-            PoolOrder::Deny { mount } => self.take_denial(mount),
+            PoolOrder::Deny { mount } => self.take_denial(mount, effects),
             PoolOrder::Room { number, mount, run } => self.take_room(number, mount, run),
             PoolOrder::NoRoom { number, space, retry_after_ms } => {
                 self.take_no_room(now, number, space, retry_after_ms, effects);
@@ -154,13 +170,13 @@ impl Shard {
                 self.give_back(mount, pages, run_pages_min, effects);
             }
             PoolOrder::Survey { survey, mount, window, chunk_pages } => {
-                let chunks = self.survey(now, mount, window, chunk_pages);
-                effects.push(ShardEffect::Report(ShardReport::Surveyed { survey, chunks }));
+                let job = WindowJob::survey(survey, mount, window, chunk_pages);
+                self.work_in_window(now, job, effects);
             }
             PoolOrder::Vacate { job, mount, runs } => {
-                let runs = self.vacate(now, mount, &runs);
-                effects.push(ShardEffect::Report(ShardReport::Vacated { job, runs }));
+                self.work_in_window(now, WindowJob::vacate(job, mount, runs), effects);
             }
+            PoolOrder::Quiesced => unreachable!("the pool rests after every shard"),
         }
     }
 
@@ -175,7 +191,7 @@ impl Shard {
     /// What time alone changes: leases and holds end, unfinished puts time out, waiting puts are
     /// refused, and what the pool has not been told yet is reported.
     fn tick(&mut self, now: Moment, effects: &mut Vec<ShardEffect>) {
-        self.discard_unfinished(now);
+        self.discard_unfinished(now, TICK_BUDGET);
         self.end_soft_pins(now);
         if self.ledger.release_holds(&mut self.segments, now, TICK_BUDGET) > 0 {
             self.room_made = true;

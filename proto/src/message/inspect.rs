@@ -74,6 +74,9 @@ pub enum SegmentState {
     Draining,
     /// Unreadable; what is there is being swept.
     Leaving,
+    /// Handed over by a former master; neither placed on nor read until its owner mounts the same
+    /// memory again.
+    Pending,
 }
 
 /// A mounted segment with its use.
@@ -87,7 +90,8 @@ pub struct SegmentUse {
     pub allocated_bytes: u64,
     /// Bytes in ranges that are held.
     pub held_bytes: u64,
-    /// What is left of a drain's or a quarantine's time.
+    /// What is left of a drain's or a quarantine's time, or of the time in which the owner of a
+    /// pending segment must come back.
     pub time_left_ms: Option<u64>,
 }
 

@@ -136,14 +136,14 @@ proptest! {
 
     #[test]
     fn inspection_survives_the_wire(
-        entries in vec(segment_entry(), 0..4),
+        entries in vec(segment_entry(), 0..6),
         left in option::of(any::<u64>()),
         keys in vec((vec(any::<u8>(), 0..50), any::<u64>()), 0..8),
         numbers in any::<(u64, u64, u64, u32)>(),
         name in "\\PC{0,60}",
     ) {
-        use SegmentState::{Draining, Leaving, Open, Quarantined};
-        let states = [Open, Quarantined, Draining, Leaving].into_iter().cycle();
+        use SegmentState::{Draining, Leaving, Open, Pending, Quarantined};
+        let states = [Open, Quarantined, Draining, Leaving, Pending].into_iter().cycle();
         let row = |(entry, state)| SegmentUse {
             entry,
             state,

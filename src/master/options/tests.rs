@@ -37,6 +37,7 @@ fn every_setting_reaches_the_core() {
         put_release_timeout_ms: 9_000,
         eviction_high_watermark_ratio: 0.5,
         eviction_ratio: 0.25,
+        pending_timeout_ms: None,
     };
     let options = options(line).unwrap();
     assert_eq!(options.settings, expected);

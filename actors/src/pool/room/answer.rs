@@ -31,16 +31,19 @@ impl Pool {
         true
     }
 
-    /// The segments that can take the object, the most promising last.
+    /// The segments that can take the object, the one with the most free bytes last: a window there
+    /// costs the least. Nearly everything can be evicted nearly everywhere, so that would not tell
+    /// one from another.
     pub(super) fn candidates(&self, wanted: &RoomWanted) -> Vec<Candidate> {
         let mut candidates: Vec<Candidate> = self
             .eligible(wanted)
             .map(|segment| Candidate {
                 mount: segment.mount,
                 promise_bytes: segment.promise_bytes(),
+                free_bytes: segment.space().free_bytes,
             })
             .collect();
-        candidates.sort_by_key(|candidate| candidate.promise_bytes);
+        candidates.sort_by_key(|candidate| (candidate.free_bytes, candidate.promise_bytes));
         candidates
     }
 
@@ -79,14 +82,18 @@ impl Pool {
         wanted: &RoomWanted,
         earliest_unblocked: Option<Moment>,
     ) -> Option<u32> {
-        // A segment in quarantine will take objects; one that drains never will.
+        // A segment in quarantine or pending will take objects; one that drains never will.
         let rests = self.segments.iter().filter(|segment| {
             !wanted.excluded.contains(&segment.mount.slot)
                 && segment.pages_for(wanted.size_bytes).is_some()
         });
         let opens = rests.filter_map(|segment| match segment.phase {
             Phase::Quarantined { until } => Some(until),
-            Phase::Open | Phase::Draining { .. } | Phase::Leaving => None,
+            // Its owner may come back at any time; nothing tells when.
+            Phase::Pending(pending) if pending.drains_until.is_none() => {
+                Some(now.after_ms(RETRY_MS_MAX))
+            }
+            Phase::Open | Phase::Draining { .. } | Phase::Pending(_) | Phase::Leaving => None,
         });
         let earliest = opens.chain(earliest_unblocked).min();
         match earliest {

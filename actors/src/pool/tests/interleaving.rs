@@ -128,7 +128,9 @@ impl World {
                 PoolEffect::Order { shard, order } => {
                     self.players[usize::from(shard.0)].orders.push_back(order);
                 }
-                PoolEffect::TableChanged { .. } | PoolEffect::ClientSegments { .. } => {}
+                PoolEffect::TableChanged { .. }
+                | PoolEffect::ClientSegments { .. }
+                | PoolEffect::AtRest => {}
             }
         }
     }

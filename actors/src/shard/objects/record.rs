@@ -150,7 +150,17 @@ impl ObjectRecord {
 
     pub(super) fn set_flags(&mut self, flags: ObjectFlags) {
         let pin = |pinned: bool, bit: u8| if pinned { bit } else { 0 };
-        self.flags = pin(flags.hard_pin, HARD_PIN) | pin(flags.soft_pin, SOFT_PIN);
+        let pins = pin(flags.hard_pin, HARD_PIN) | pin(flags.soft_pin, SOFT_PIN);
+        self.flags = (self.flags & SHRUNK) | pins;
+    }
+
+    #[inline]
+    pub(super) fn shrunk(&self) -> bool {
+        self.flags & SHRUNK != 0
+    }
+
+    pub(super) fn set_shrunk(&mut self) {
+        self.flags |= SHRUNK;
     }
 
     #[inline]
@@ -197,6 +207,7 @@ const FREE: u8 = 0;
 
 const HARD_PIN: u8 = 1;
 const SOFT_PIN: u8 = 2;
+const SHRUNK: u8 = 4;
 
 /// Bits of a size; the 16 above them belong to the lease deadline.
 const SIZE_BITS: u32 = 48;

@@ -14,6 +14,9 @@ struct Tally {
     owned: u64,
     used: u64,
     held: u64,
+    foreign: u64,
+    aliens: u64,
+    alien: u64,
     listed: [u64; Recency::ALL.len()],
     listed_ranges: [u64; Recency::ALL.len()],
     landmarks: Vec<(u64, RangeHandle)>,
@@ -22,6 +25,7 @@ struct Tally {
 impl SegmentRanges {
     /// Says how many nodes the segment has.
     pub(super) fn check(&self, nodes: &Slab) -> Result<u64, String> {
+        ensure(self.laying.is_none(), || "ranges are still being laid down".to_owned())?;
         let mut tally = Tally::default();
         let mut covered = None;
         for (start, span) in &self.spans {
@@ -31,15 +35,16 @@ impl SegmentRanges {
             self.check_span(nodes, *start, *span, &mut tally)?;
             covered = Some(nodes[span.end].granule());
         }
-        self.check_totals(&tally)?;
         self.check_bins(nodes, tally.free_ranges)?;
+        self.check_list(nodes, None, &mut tally)?;
         for recency in Recency::ALL {
-            self.check_list(nodes, recency, &tally)?;
+            self.check_list(nodes, Some(recency), &mut tally)?;
         }
+        self.check_totals(&tally)?;
         ensure(self.landmarks.all().eq(tally.landmarks.iter().copied()), || {
             "landmarks differ from the first node of each block".to_owned()
         })?;
-        Ok(tally.nodes)
+        Ok(tally.nodes + tally.aliens)
     }
 
     fn check_span(
@@ -99,7 +104,11 @@ impl SegmentRanges {
         }
         match state.range_state() {
             None => return Err(format!("the node at {granule} is {state:?}")),
+            Some(_) if state.is_alien() => {
+                return Err(format!("the range at {granule} of a span is alien"));
+            }
             Some(RangeState::Held) => tally.held += length,
+            Some(RangeState::Foreign) => tally.foreign += length,
             Some(RangeState::Used) => {
                 tally.used += length;
                 if let Some(recency) = state.listed() {
@@ -126,6 +135,9 @@ impl SegmentRanges {
             ("owned", self.owned, tally.owned),
             ("used", self.used, tally.used),
             ("held", self.held, tally.held),
+            ("foreign", self.foreign, tally.foreign),
+            ("aliens", self.alien_ranges, tally.aliens),
+            ("alien", self.alien, tally.alien),
         ];
         for (name, kept, counted) in totals {
             ensure(kept == counted, || format!("{name}: {kept} kept, {counted} counted"))?;
@@ -153,26 +165,48 @@ impl SegmentRanges {
         ensure(binned == free_ranges, || format!("{free_ranges} free ranges, {binned} in bins"))
     }
 
-    fn check_list(&self, nodes: &Slab, recency: Recency, tally: &Tally) -> Result<(), String> {
-        let list = self.list(recency);
-        let ranges = tally.listed_ranges[recency as usize];
-        let mut found = 0;
+    /// Checks a recency list, or the list of the aliens that are in none, and counts its aliens.
+    fn check_list(
+        &self,
+        nodes: &Slab,
+        recency: Option<Recency>,
+        tally: &mut Tally,
+    ) -> Result<(), String> {
+        let (list, own_ranges, own_granules) = match recency {
+            Some(recency) => {
+                let (ranges, granules) = (tally.listed_ranges, tally.listed);
+                (self.list(recency), ranges[recency as usize], granules[recency as usize])
+            }
+            None => (&self.unlisted_aliens, 0, 0),
+        };
+        let alien_before = tally.alien;
+        let mut own = 0;
         let mut before = RangeHandle::NONE;
         let mut rest = list.oldest;
         while !rest.is_none() {
             let node = &nodes[rest];
-            found += 1;
-            let belongs = node.state().listed() == Some(recency) && node.segment() == self.index;
-            ensure(belongs && node.list_prev == before && found <= ranges, || {
+            let state = node.state();
+            let belongs = state.is_used()
+                && state.listed() == recency
+                && node.segment() == self.index
+                && node.list_prev == before;
+            // Without a bound a list in a circle would never end.
+            ensure(belongs && own <= own_ranges && tally.aliens <= self.alien_ranges, || {
                 format!("the range at {} is wrong in list {recency:?}", node.granule())
             })?;
+            if state.is_alien() {
+                tally.aliens += 1;
+                tally.alien += node.alien_granules();
+            } else {
+                own += 1;
+            }
             before = rest;
             rest = node.list_next;
         }
-        let kept = list.granules;
-        let counted = tally.listed[recency as usize];
-        ensure(list.newest == before && found == ranges && kept == counted, || {
-            format!("list {recency:?}: {found} of {ranges} ranges, {kept} of {counted} granules")
+        let counted = own_granules + tally.alien - alien_before;
+        ensure(list.newest == before && own == own_ranges && list.granules == counted, || {
+            let kept = list.granules;
+            format!("list {recency:?}: {own} of {own_ranges} ranges, {kept} of {counted} granules")
         })
     }
 }

@@ -1,11 +1,13 @@
-//! One node of the slab: a free, used or held stretch of a span, or the end of a span.
+//! One node of the slab: a free, used, held or foreign stretch of a span, the end of a span, or an
+//! alien range.
 
 use super::{RangeHandle, RangeState, Recency, SegmentIndex};
 
 /// A stretch of a span, linked to its physical neighbours.
 ///
 /// Its length isn't stored: a stretch reaches to where the next node begins, and an end node closes
-/// every span.
+/// every span. An alien range is in no span; it has no neighbours, and its length stands in their
+/// place.
 #[derive(Copy, Clone)]
 pub(super) struct Node {
     /// Segment, state and offset: 16, 4 and 44 bits from the top.
@@ -37,6 +39,12 @@ pub(super) enum NodeState {
     UsedIdle = 5,
     UsedSoftPinned = 6,
     UsedLeased = 7,
+    Foreign = 8,
+    // An alien is a used range with one bit more.
+    Alien = 12,
+    AlienIdle = 13,
+    AlienSoftPinned = 14,
+    AlienLeased = 15,
 }
 
 impl Node {
@@ -57,6 +65,20 @@ impl Node {
         let packed =
             u64::from(segment.0) << SEGMENT_SHIFT | (state as u64) << STATE_SHIFT | granule;
         Node { packed, ..Node::VACANT }
+    }
+
+    /// An alien range of `granules` that is in no list yet.
+    pub(super) fn alien(segment: SegmentIndex, granule: u64, granules: u64) -> Node {
+        Node {
+            prev: RangeHandle((granules >> u32::BITS) as u32),
+            next: RangeHandle(granules as u32),
+            ..Node::new(segment, NodeState::Alien, granule)
+        }
+    }
+
+    /// The length of an alien range, in granules.
+    pub(super) const fn alien_granules(&self) -> u64 {
+        (self.prev.0 as u64) << u32::BITS | self.next.0 as u64
     }
 
     pub(super) const fn segment(&self) -> SegmentIndex {
@@ -87,24 +109,32 @@ impl NodeState {
             5 => NodeState::UsedIdle,
             6 => NodeState::UsedSoftPinned,
             7 => NodeState::UsedLeased,
+            8 => NodeState::Foreign,
+            12 => NodeState::Alien,
+            13 => NodeState::AlienIdle,
+            14 => NodeState::AlienSoftPinned,
+            15 => NodeState::AlienLeased,
             _ => NodeState::Vacant,
         }
     }
 
-    pub(super) const fn used(listed: Option<Recency>) -> NodeState {
-        match listed {
+    /// The state of a used or alien range after it has moved to a recency list, or out of any.
+    pub(super) const fn moved_to(self, listed: Option<Recency>) -> NodeState {
+        let own = match listed {
             None => NodeState::Used,
             Some(Recency::Idle) => NodeState::UsedIdle,
             Some(Recency::SoftPinned) => NodeState::UsedSoftPinned,
             Some(Recency::Leased) => NodeState::UsedLeased,
-        }
+        };
+        let alien_bit = NodeState::Used as u8 ^ NodeState::Alien as u8;
+        if self.is_alien() { NodeState::from_bits(own as u8 | alien_bit) } else { own }
     }
 
     pub(super) const fn listed(self) -> Option<Recency> {
         match self {
-            NodeState::UsedIdle => Some(Recency::Idle),
-            NodeState::UsedSoftPinned => Some(Recency::SoftPinned),
-            NodeState::UsedLeased => Some(Recency::Leased),
+            NodeState::UsedIdle | NodeState::AlienIdle => Some(Recency::Idle),
+            NodeState::UsedSoftPinned | NodeState::AlienSoftPinned => Some(Recency::SoftPinned),
+            NodeState::UsedLeased | NodeState::AlienLeased => Some(Recency::Leased),
             _ => None,
         }
     }
@@ -118,13 +148,37 @@ impl NodeState {
             NodeState::Used
             | NodeState::UsedIdle
             | NodeState::UsedSoftPinned
-            | NodeState::UsedLeased => Some(RangeState::Used),
+            | NodeState::UsedLeased
+            | NodeState::Alien
+            | NodeState::AlienIdle
+            | NodeState::AlienSoftPinned
+            | NodeState::AlienLeased => Some(RangeState::Used),
+            NodeState::Foreign => Some(RangeState::Foreign),
         }
     }
 
-    /// Whether the stretch is used or held.
+    /// Whether the stretch is used, held or foreign.
     pub(super) const fn is_occupied(self) -> bool {
-        matches!(self.range_state(), Some(RangeState::Used | RangeState::Held))
+        matches!(
+            self.range_state(),
+            Some(RangeState::Used | RangeState::Held | RangeState::Foreign)
+        )
+    }
+
+    /// Whether an object of this shard lies there.
+    pub(super) const fn is_used(self) -> bool {
+        matches!(self.range_state(), Some(RangeState::Used))
+    }
+
+    /// Whether it is an object's range in a span of another shard.
+    pub(super) const fn is_alien(self) -> bool {
+        matches!(
+            self,
+            NodeState::Alien
+                | NodeState::AlienIdle
+                | NodeState::AlienSoftPinned
+                | NodeState::AlienLeased
+        )
     }
 }
 

@@ -1,4 +1,6 @@
 //! The recency lists of a segment: used ranges in order of use, linked through their nodes.
+//!
+//! Aliens that are in none of them are in a list of their own, so that every alien can be found.
 
 use super::node::NodeState;
 use super::segment::SegmentRanges;
@@ -44,8 +46,9 @@ impl RecencyList {
 
 impl SegmentRanges {
     pub(super) fn push_newest(&mut self, nodes: &mut Slab, range: RangeHandle, recency: Recency) {
-        assert!(nodes[range].state() != NodeState::Held, "a held range isn't used by anyone");
-        if nodes[range].state().listed() == Some(recency) {
+        let state = nodes[range].state();
+        assert!(state.is_used(), "only what an object of this shard uses has a recency");
+        if state.listed() == Some(recency) {
             // The usual case, a hot object read again: its length isn't needed, so the node of its
             // neighbour needn't be loaded.
             let list = self.list_mut(recency);
@@ -55,21 +58,42 @@ impl SegmentRanges {
             }
             return;
         }
-        self.unlist(nodes, range);
-        let length = nodes.length(range);
-        let list = self.list_mut(recency);
-        list.push(nodes, range);
-        list.granules += length;
-        nodes[range].set_state(NodeState::used(Some(recency)));
+        self.detach(nodes, range);
+        self.attach(nodes, range, Some(recency));
     }
 
+    #[cfg(test)]
     pub(super) fn unlist(&mut self, nodes: &mut Slab, range: RangeHandle) {
-        let Some(recency) = nodes[range].state().listed() else { return };
+        if nodes[range].state().listed().is_some() {
+            self.detach(nodes, range);
+            self.attach(nodes, range, None);
+        }
+    }
+
+    /// Takes a range out of the list that it is in, if any. Its state stays.
+    pub(super) fn detach(&mut self, nodes: &mut Slab, range: RangeHandle) {
         let length = nodes.length(range);
-        let list = self.list_mut(recency);
-        list.remove(nodes, range);
-        list.granules -= length;
-        nodes[range].set_state(NodeState::used(None));
+        if let Some(list) = self.list_of(nodes[range].state()) {
+            list.remove(nodes, range);
+            list.granules -= length;
+        }
+    }
+
+    /// Gives a used range that is in no list the state of one in a recency list, or in none, and
+    /// puts it where that belongs.
+    pub(super) fn attach(
+        &mut self,
+        nodes: &mut Slab,
+        range: RangeHandle,
+        recency: Option<Recency>,
+    ) {
+        let length = nodes.length(range);
+        let state = nodes[range].state().moved_to(recency);
+        nodes[range].set_state(state);
+        if let Some(list) = self.list_of(state) {
+            list.push(nodes, range);
+            list.granules += length;
+        }
     }
 
     pub(super) fn oldest(&self, recency: Recency) -> Option<RangeHandle> {
@@ -82,6 +106,14 @@ impl SegmentRanges {
 
     pub(super) fn list(&self, recency: Recency) -> &RecencyList {
         &self.lists[recency as usize]
+    }
+
+    /// The list in which a node of this state is.
+    fn list_of(&mut self, state: NodeState) -> Option<&mut RecencyList> {
+        match state.listed() {
+            Some(recency) => Some(self.list_mut(recency)),
+            None => state.is_alien().then_some(&mut self.unlisted_aliens),
+        }
     }
 
     fn list_mut(&mut self, recency: Recency) -> &mut RecencyList {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::bins::Bins;
 use super::landmarks::Landmarks;
+use super::laying::Laying;
 use super::node::{Node, NodeState};
 use super::recency::RecencyList;
 use super::slab::Slab;
@@ -20,10 +21,18 @@ pub(super) struct SegmentRanges {
     pub(super) landmarks: Landmarks,
     pub(super) lists: [RecencyList; Recency::ALL.len()],
     pub(super) owned: u64,
+    /// In own spans.
     pub(super) used: u64,
     pub(super) held: u64,
-    /// No used or held range begins below this granule. Searches raise it, so that a sweep doesn't
-    /// look at swept spans again.
+    pub(super) foreign: u64,
+    pub(super) alien_ranges: u64,
+    pub(super) alien: u64,
+    /// Aliens that are in no recency list.
+    pub(super) unlisted_aliens: RecencyList,
+    /// While the ranges of the segment are being laid down.
+    pub(super) laying: Option<Laying>,
+    /// No occupied range of `spans` begins below this granule. Searches raise it, so that a sweep
+    /// doesn't look at swept spans again.
     pub(super) occupied_from: Cell<u64>,
 }
 
@@ -51,14 +60,21 @@ impl SegmentRanges {
             owned: 0,
             used: 0,
             held: 0,
+            foreign: 0,
+            alien_ranges: 0,
+            alien: 0,
+            unlisted_aliens: RecencyList::EMPTY,
+            laying: None,
             occupied_from: Cell::new(u64::MAX),
         }
     }
 
     /// Releases every node of the segment.
     pub(super) fn release_nodes(self, nodes: &mut Slab) {
-        for span in self.spans.values() {
-            let mut rest = span.first;
+        self.release_aliens(nodes);
+        let laid = self.laying.and_then(|laying| laying.first());
+        for first in self.spans.values().map(|span| span.first).chain(laid) {
+            let mut rest = first;
             while !rest.is_none() {
                 let next = nodes[rest].next;
                 nodes.release(rest);
@@ -94,23 +110,20 @@ impl SegmentRanges {
     }
 
     pub(super) fn free(&mut self, nodes: &mut Slab, range: RangeHandle) {
-        let length = nodes.length(range);
-        if nodes[range].state() == NodeState::Held {
-            self.held -= length;
-        } else {
-            self.unlist(nodes, range);
-            self.used -= length;
+        if nodes[range].state().is_alien() {
+            self.free_alien(nodes, range);
+            return;
         }
+        self.withdraw(nodes, range);
         nodes[range].set_state(NodeState::Free);
         self.settle_free(nodes, range);
     }
 
     pub(super) fn hold(&mut self, nodes: &mut Slab, range: RangeHandle, owner: u32) {
-        assert!(nodes[range].state() != NodeState::Held, "only a used range becomes held");
-        self.unlist(nodes, range);
-        let length = nodes.length(range);
-        self.used -= length;
-        self.held += length;
+        let state = nodes[range].state();
+        assert!(state != NodeState::Held, "only a used or foreign range becomes held");
+        assert!(!state.is_alien(), "an alien range is held in its span");
+        self.held += self.withdraw(nodes, range);
         let node = &mut nodes[range];
         node.set_state(NodeState::Held);
         node.owner = owner;
@@ -120,8 +133,16 @@ impl SegmentRanges {
         self.owned
     }
 
-    pub(super) fn used_granules(&self) -> u64 {
-        self.used
+    pub(super) fn allocated_granules(&self) -> u64 {
+        self.used + self.alien
+    }
+
+    pub(super) fn alien_granules(&self) -> u64 {
+        self.alien
+    }
+
+    pub(super) fn foreign_granules(&self) -> u64 {
+        self.foreign
     }
 
     pub(super) fn held_granules(&self) -> u64 {
@@ -129,11 +150,25 @@ impl SegmentRanges {
     }
 
     pub(super) fn free_granules(&self) -> u64 {
-        self.owned - self.used - self.held
+        self.owned - self.used - self.held - self.foreign
     }
 
     pub(super) fn largest_free_granules(&self, nodes: &Slab) -> u64 {
         self.bins.largest(nodes)
+    }
+
+    /// Takes an occupied range of a span out of its list and out of the total of its state. Returns
+    /// its length; the caller gives it another state.
+    fn withdraw(&mut self, nodes: &mut Slab, range: RangeHandle) -> u64 {
+        self.detach(nodes, range);
+        let length = nodes.length(range);
+        let total = match nodes[range].state() {
+            NodeState::Held => &mut self.held,
+            NodeState::Foreign => &mut self.foreign,
+            _ => &mut self.used,
+        };
+        *total -= length;
+        length
     }
 
     /// Merges a free node that is in no bin with its free neighbours, and puts what results into its
@@ -189,4 +224,4 @@ impl SegmentRanges {
 }
 
 const PAGE_BYTES_MIN: u32 = 4 << 10;
-const PAGE_BYTES_MAX: u32 = 64 << 10;
+pub(super) const PAGE_BYTES_MAX: u32 = 64 << 10;

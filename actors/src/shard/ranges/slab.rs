@@ -64,6 +64,9 @@ impl Slab {
     /// Length of a node in granules. An end node has none.
     pub(super) fn length(&self, handle: RangeHandle) -> u64 {
         let node = &self[handle];
+        if node.state().is_alien() {
+            return node.alien_granules();
+        }
         self[node.next].granule() - node.granule()
     }
 

@@ -10,6 +10,7 @@ impl SegmentRanges {
     /// Adds a run of pages, and merges it with the spans that it touches.
     pub(super) fn grant(&mut self, nodes: &mut Slab, run: PageRun) {
         assert!(!run.is_empty(), "a granted run has pages");
+        assert!(self.laying.is_none(), "no pages come while ranges are laid down");
         let start = u64::from(run.first_page) * self.page_granules;
         let end = u64::from(run.end()) * self.page_granules;
         let below = self.spans.range(..=start).next_back().map(|(first, span)| (*first, *span));
@@ -96,6 +97,7 @@ impl SegmentRanges {
     /// Cuts runs out of free ranges, each range named once. Cutting one leaves the others as they
     /// are, since two free ranges never touch.
     fn cut_all(&mut self, nodes: &mut Slab, chosen: Vec<(RangeHandle, PageRun)>) -> Vec<PageRun> {
+        assert!(self.laying.is_none(), "no pages go while ranges are laid down");
         for (range, run) in &chosen {
             let start = u64::from(run.first_page) * self.page_granules;
             let end = u64::from(run.end()) * self.page_granules;

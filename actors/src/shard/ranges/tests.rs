@@ -1,3 +1,5 @@
+mod aliens;
+mod laying;
 mod model;
 mod replay;
 

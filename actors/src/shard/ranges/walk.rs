@@ -28,6 +28,12 @@ impl SegmentRanges {
         None
     }
 
+    pub(super) fn find_at(&self, nodes: &Slab, granule: u64) -> Option<RangeHandle> {
+        let range = self.at_or_after(nodes, granule)?;
+        let node = &nodes[range];
+        (node.granule() == granule && node.state().is_occupied()).then_some(range)
+    }
+
     pub(super) fn walk_window(
         &self,
         nodes: &Slab,
@@ -39,9 +45,11 @@ impl SegmentRanges {
         let end = u64::from(window.end()) * self.page_granules;
         debug_assert!(
             from.is_none_or(|range| {
-                nodes[range].state().is_occupied() && nodes[range].segment() == self.index
+                let node = &nodes[range];
+                let is_of_span = node.state().is_occupied() && !node.state().is_alien();
+                is_of_span && node.segment() == self.index
             }),
-            "a walk goes on at an occupied range of the same segment"
+            "a walk goes on at an occupied range of an own span of the same segment"
         );
         let mut rest = from.or_else(|| self.at_or_after(nodes, start));
         while let Some(handle) = rest {

@@ -1,13 +1,18 @@
 //! The same operations on the ranges and on a naive model of them: sets of pages and maps of
 //! intervals. Everything that can be observed is compared after each operation.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod segment;
+
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::super::{GRANULE_BYTES, RangeHandle, RangeState, Ranges, Recency, SegmentIndex};
+use self::segment::{ModelRange, ModelSegment, runs};
+use super::super::{
+    GRANULE_BYTES, LayError, RangeHandle, RangeState, Ranges, Recency, SegmentIndex,
+};
 use crate::pages::PageRun;
 
 /// Page size and number of pages: within one block of landmarks, over several, over two leaves.
@@ -28,24 +33,25 @@ enum Operation {
     Sweep { segment: usize, ranges: usize },
     Walk { segment: usize, run: (Index, Index) },
     Reopen { segment: usize },
+    Restore { segment: usize, pieces: Vec<Piece> },
+    Alien { segment: usize, at: Index, size_bytes: u64, owner: u32 },
 }
 
-#[derive(Clone, Debug, PartialEq)]
-struct ModelRange {
-    length_bytes: u64,
-    handle: RangeHandle,
+/// A range to lay down, and what happens to it at once.
+#[derive(Clone, Debug)]
+struct Piece {
+    gap_bytes: u64,
+    size_bytes: u64,
     state: RangeState,
     owner: u32,
-    sibling: RangeHandle,
+    fate: Fate,
 }
 
-#[derive(Default)]
-struct ModelSegment {
-    page_bytes: u64,
-    pages: BTreeSet<u32>,
-    ranges: BTreeMap<u64, ModelRange>,
-    /// Oldest first.
-    lists: [Vec<RangeHandle>; 3],
+#[derive(Clone, Debug)]
+enum Fate {
+    Stays,
+    Listed(Recency),
+    Freed,
 }
 
 struct Pair {
@@ -95,7 +101,33 @@ fn operation() -> impl Strategy<Value = Operation> {
             .prop_map(|(segment, ranges)| Operation::Sweep { segment, ranges }),
         3 => (segment(), run()).prop_map(|(segment, run)| Operation::Walk { segment, run }),
         1 => segment().prop_map(|segment| Operation::Reopen { segment }),
+        2 => (segment(), proptest::collection::vec(piece(), 0..24))
+            .prop_map(|(segment, pieces)| Operation::Restore { segment, pieces }),
+        3 => (segment(), pick(), size_bytes(), any::<u32>()).prop_map(
+            |(segment, at, size_bytes, owner)| Operation::Alien { segment, at, size_bytes, owner }
+        ),
     ]
+}
+
+/// Gaps from none over less than a page to many pages.
+fn piece() -> impl Strategy<Value = Piece> {
+    let gap_bytes = prop_oneof![
+        2 => Just(0),
+        3 => (0..=12_u32).prop_flat_map(|bits| 0..=1_u64 << bits),
+    ];
+    let state =
+        prop_oneof![Just(RangeState::Used), Just(RangeState::Held), Just(RangeState::Foreign),];
+    let fate = prop_oneof![
+        4 => Just(Fate::Stays),
+        2 => recency().prop_map(Fate::Listed),
+        1 => Just(Fate::Freed),
+    ];
+    (gap_bytes, size_bytes(), state, any::<u32>(), fate).prop_map(
+        |(gap_granules, size_bytes, state, owner, fate)| {
+            let gap_bytes = gap_granules * GRANULE_BYTES;
+            Piece { gap_bytes, size_bytes, state, owner, fate }
+        },
+    )
 }
 
 /// Every order of magnitude up to 4 MiB alike.
@@ -117,8 +149,7 @@ impl Pair {
         let mut pair = Pair { ranges: Ranges::new(), model: Vec::new() };
         for (segment, (page_bytes, pages)) in SHAPES.into_iter().enumerate() {
             pair.ranges.open_segment(index(segment), page_bytes);
-            let page_bytes = u64::from(page_bytes);
-            pair.model.push(ModelSegment { page_bytes, ..ModelSegment::default() });
+            pair.model.push(ModelSegment::new(page_bytes));
             pair.grant(segment, PageRun::new(pages / 4, pages / 2));
         }
         pair
@@ -135,8 +166,8 @@ impl Pair {
                 self.allocate(segment, size_bytes.max(1), 0);
             }
             Operation::Free { pick } => {
-                if let Some((segment, offset)) = self.pick(pick, |_| true) {
-                    self.free(segment, offset);
+                if let Some((segment, is_alien, offset)) = self.pick(pick, |_| true) {
+                    self.free(segment, is_alien, offset);
                 }
             }
             Operation::TakeFreePages { segment, pages_wanted, run_pages_min } => {
@@ -155,15 +186,14 @@ impl Pair {
                 for _ in 0..ranges {
                     let Some(range) = self.ranges.first_in(index(segment)) else { break };
                     let offset = self.ranges.offset_bytes(range);
-                    self.free(segment, offset);
+                    self.free(segment, false, offset);
                 }
             }
             Operation::Walk { segment, run } => self.compare_walk(segment, run_of(segment, run)),
-            Operation::Reopen { segment } => {
-                self.ranges.close_segment(index(segment));
-                self.ranges.open_segment(index(segment), SHAPES[segment].0);
-                let page_bytes = u64::from(SHAPES[segment].0);
-                self.model[segment] = ModelSegment { page_bytes, ..ModelSegment::default() };
+            Operation::Reopen { segment } => self.reopen(segment),
+            Operation::Restore { segment, pieces } => self.restore(segment, pieces),
+            Operation::Alien { segment, at, size_bytes, owner } => {
+                self.alien(segment, at, size_bytes, owner);
             }
             Operation::Hold { .. }
             | Operation::PushNewest { .. }
@@ -173,15 +203,17 @@ impl Pair {
     }
 
     fn apply_to_range(&mut self, operation: Operation) {
-        let (pick, used_only) = match operation {
-            Operation::Hold { pick, .. } | Operation::PushNewest { pick, .. } => (pick, true),
-            Operation::Unlist { pick } | Operation::Rename { pick, .. } => (pick, false),
+        let (pick, eligible): (_, fn(&ModelRange) -> bool) = match operation {
+            Operation::Hold { pick, .. } => {
+                (pick, |range| !range.is_alien && range.state != RangeState::Held)
+            }
+            Operation::PushNewest { pick, .. } => (pick, |range| range.state == RangeState::Used),
+            Operation::Unlist { pick } | Operation::Rename { pick, .. } => (pick, |_| true),
             _ => return,
         };
-        let eligible = |range: &ModelRange| !used_only || range.state == RangeState::Used;
-        let Some((segment, offset)) = self.pick(pick, eligible) else { return };
+        let Some((segment, is_alien, offset)) = self.pick(pick, eligible) else { return };
         let segment = &mut self.model[segment];
-        let Some(range) = segment.ranges.get_mut(&offset) else { return };
+        let Some(range) = segment.kept(is_alien).get_mut(&offset) else { return };
         let handle = range.handle;
         match operation {
             Operation::Hold { owner, .. } => {
@@ -208,6 +240,59 @@ impl Pair {
         }
     }
 
+    fn reopen(&mut self, segment: usize) {
+        self.ranges.close_segment(index(segment));
+        self.ranges.open_segment(index(segment), SHAPES[segment].0);
+        self.model[segment] = ModelSegment::new(SHAPES[segment].0);
+    }
+
+    /// Opens the segment anew with ranges that are laid down.
+    fn restore(&mut self, segment: usize, pieces: Vec<Piece>) {
+        self.reopen(segment);
+        let (page_bytes, pages) = SHAPES[segment];
+        let capacity_bytes = u64::from(page_bytes) * u64::from(pages);
+        // A last page that isn't whole can't be used.
+        self.ranges.begin_laying(index(segment), capacity_bytes + u64::from(page_bytes) - 1);
+        let mut reached = 0;
+        for Piece { gap_bytes, size_bytes, state, owner, fate } in pieces {
+            let offset_bytes = reached + gap_bytes;
+            let length_bytes = rounded(size_bytes);
+            let laid = self.ranges.lay(index(segment), offset_bytes, size_bytes, state, owner);
+            if offset_bytes + length_bytes > capacity_bytes {
+                assert_eq!(laid, Err(LayError::Outside { offset_bytes }));
+                continue;
+            }
+            let handle = laid.expect("the range fits");
+            let model = &mut self.model[segment];
+            model.touch(offset_bytes, length_bytes);
+            let range = ModelRange::new(length_bytes, handle, state, owner);
+            model.ranges.insert(offset_bytes, range);
+            reached = offset_bytes + length_bytes;
+            match fate {
+                Fate::Listed(recency) if state == RangeState::Used => {
+                    self.ranges.push_newest(handle, recency);
+                    model.lists[recency as usize].push(handle);
+                }
+                Fate::Freed => self.free(segment, false, offset_bytes),
+                _ => {}
+            }
+        }
+        let spans = self.ranges.end_laying(index(segment));
+        assert_eq!(spans, runs(self.model[segment].pages.iter().copied()));
+    }
+
+    fn alien(&mut self, segment: usize, at: Index, size_bytes: u64, owner: u32) {
+        let offset_bytes = at.index(1 << 16) as u64 * GRANULE_BYTES;
+        if self.model[segment].aliens.contains_key(&offset_bytes) {
+            return;
+        }
+        let made = self.ranges.alien(index(segment), offset_bytes, size_bytes, owner);
+        let handle = made.expect("the place is one for ranges");
+        let range = ModelRange::new(rounded(size_bytes), handle, RangeState::Used, owner);
+        let range = ModelRange { is_alien: true, ..range };
+        self.model[segment].aliens.insert(offset_bytes, range);
+    }
+
     /// Grants the parts of a run that aren't owned yet.
     fn grant(&mut self, segment: usize, run: PageRun) {
         let model = &mut self.model[segment];
@@ -220,7 +305,7 @@ impl Pair {
 
     fn allocate(&mut self, segment: usize, size_bytes: u64, owner: u32) {
         let model = &mut self.model[segment];
-        let length_bytes = size_bytes.next_multiple_of(GRANULE_BYTES).max(GRANULE_BYTES);
+        let length_bytes = rounded(size_bytes);
         let fits = length_bytes <= model.largest_free();
         assert_eq!(self.ranges.can_fit(index(segment), size_bytes), fits);
         let placed = self.ranges.allocate(index(segment), size_bytes, owner);
@@ -231,14 +316,13 @@ impl Pair {
             *start <= offset && offset + length_bytes <= start + length
         };
         assert!(model.free().iter().any(is_free), "placed at {offset}, which isn't free");
-        let state = RangeState::Used;
-        let sibling = RangeHandle::NONE;
-        model.ranges.insert(offset, ModelRange { length_bytes, handle, state, owner, sibling });
+        let range = ModelRange::new(length_bytes, handle, RangeState::Used, owner);
+        model.ranges.insert(offset, range);
     }
 
-    fn free(&mut self, segment: usize, offset: u64) {
+    fn free(&mut self, segment: usize, is_alien: bool, offset: u64) {
         let model = &mut self.model[segment];
-        let range = model.ranges.remove(&offset).expect("the model has the range");
+        let range = model.kept(is_alien).remove(&offset).expect("the model has the range");
         model.unlist(range.handle);
         self.ranges.free(range.handle);
     }
@@ -266,12 +350,16 @@ impl Pair {
     }
 
     /// A range of the model for which `eligible` holds, if there is one.
-    fn pick(&self, pick: Index, eligible: impl Fn(&ModelRange) -> bool) -> Option<(usize, u64)> {
+    fn pick(
+        &self,
+        pick: Index,
+        eligible: impl Fn(&ModelRange) -> bool,
+    ) -> Option<(usize, bool, u64)> {
         let segments = self.model.iter().enumerate();
         let candidates: Vec<_> = segments
             .flat_map(|(segment, model)| {
-                let ranges = model.ranges.iter().filter(|(_, range)| eligible(range));
-                ranges.map(move |(offset, _)| (segment, *offset))
+                let ranges = model.all().filter(|(_, range)| eligible(range));
+                ranges.map(move |(offset, range)| (segment, range.is_alien, offset))
             })
             .collect();
         (!candidates.is_empty()).then(|| *pick.get(&candidates))
@@ -292,9 +380,13 @@ impl Pair {
         let held = model.bytes_in(RangeState::Held);
         let capacity = model.pages.len() as u64 * model.page_bytes;
         assert_eq!(ranges.capacity_bytes(at), capacity);
-        assert_eq!(ranges.allocated_bytes(at), used);
+        let foreign = model.bytes_in(RangeState::Foreign);
+        let alien = model.aliens.values().map(|range| range.length_bytes).sum();
+        assert_eq!(ranges.allocated_bytes(at), used + alien);
+        assert_eq!(ranges.alien_bytes(at), alien);
         assert_eq!(ranges.held_bytes(at), held);
-        assert_eq!(ranges.free_bytes(at), capacity - used - held);
+        assert_eq!(ranges.foreign_bytes(at), foreign);
+        assert_eq!(ranges.free_bytes(at), capacity - used - held - foreign);
         let largest = model.largest_free();
         assert_eq!(ranges.largest_free_bytes(at), largest);
         assert_eq!(ranges.can_fit(at, largest), largest > 0);
@@ -312,9 +404,10 @@ impl Pair {
 
     fn compare_ranges(&self, segment: usize) {
         let (model, ranges) = (&self.model[segment], &self.ranges);
-        for (offset, range) in &model.ranges {
+        for (offset, range) in model.all() {
             let handle = range.handle;
-            assert_eq!(ranges.offset_bytes(handle), *offset);
+            assert_eq!(ranges.is_alien(handle), range.is_alien);
+            assert_eq!(ranges.offset_bytes(handle), offset);
             assert_eq!(ranges.length_bytes(handle), range.length_bytes);
             assert_eq!(ranges.segment(handle), index(segment));
             assert_eq!(ranges.state(handle), range.state);
@@ -323,6 +416,17 @@ impl Pair {
             let in_list = |recency: &Recency| model.lists[*recency as usize].contains(&handle);
             assert_eq!(ranges.listed(handle), Recency::ALL.into_iter().find(in_list));
         }
+        for (offset, range) in &model.ranges {
+            assert_eq!(ranges.find_at(index(segment), *offset), Some(range.handle));
+        }
+        for (offset, _) in model.free() {
+            assert_eq!(ranges.find_at(index(segment), offset), None);
+        }
+        let aliens: BTreeSet<_> = ranges.aliens(index(segment)).map(|range| range.0).collect();
+        assert_eq!(aliens, model.aliens.values().map(|range| range.handle.0).collect());
+        let first_alien = ranges.first_alien(index(segment)).map(|range| range.0);
+        assert_eq!(first_alien.is_some(), !aliens.is_empty());
+        assert!(first_alien.is_none_or(|range| aliens.contains(&range)));
         let lowest = model.ranges.keys().next().copied();
         let first = ranges.first_in(index(segment));
         assert_eq!(first.map(|range| ranges.offset_bytes(range)), lowest);
@@ -355,7 +459,11 @@ impl Pair {
         for (segment, (page_bytes, _)) in SHAPES.into_iter().enumerate() {
             while let Some(range) = self.ranges.first_in(index(segment)) {
                 let offset = self.ranges.offset_bytes(range);
-                self.free(segment, offset);
+                self.free(segment, false, offset);
+            }
+            while let Some(range) = self.ranges.first_alien(index(segment)) {
+                let offset = self.ranges.offset_bytes(range);
+                self.free(segment, true, offset);
             }
             for span in runs(self.model[segment].pages.iter().copied()) {
                 assert!(self.ranges.can_fit(index(segment), span.bytes(page_bytes)));
@@ -365,49 +473,8 @@ impl Pair {
     }
 }
 
-impl ModelSegment {
-    /// Start and length of each free stretch, in bytes, in order.
-    fn free(&self) -> Vec<(u64, u64)> {
-        let mut stretches = Vec::new();
-        for span in runs(self.pages.iter().copied()) {
-            let mut start = u64::from(span.first_page) * self.page_bytes;
-            let end = u64::from(span.end()) * self.page_bytes;
-            for (offset, range) in self.ranges.range(start..end) {
-                stretches.push((start, offset - start));
-                start = offset + range.length_bytes;
-            }
-            stretches.push((start, end - start));
-        }
-        stretches.retain(|(_, length)| *length > 0);
-        stretches
-    }
-
-    fn largest_free(&self) -> u64 {
-        self.free().into_iter().map(|(_, length)| length).max().unwrap_or(0)
-    }
-
-    /// The pages that are wholly free.
-    fn free_pages(&self) -> impl Iterator<Item = u32> + use<> {
-        let page_bytes = self.page_bytes;
-        self.free().into_iter().flat_map(move |(start, length)| {
-            (start.div_ceil(page_bytes)..(start + length) / page_bytes).map(|page| page as u32)
-        })
-    }
-
-    fn give(&mut self, given: &[PageRun]) {
-        self.pages.retain(|page| !given.iter().any(|run| run.contains_page(*page)));
-    }
-
-    fn unlist(&mut self, handle: RangeHandle) {
-        for list in &mut self.lists {
-            list.retain(|listed| *listed != handle);
-        }
-    }
-
-    fn bytes_in(&self, state: RangeState) -> u64 {
-        let ranges = self.ranges.values().filter(|range| range.state == state);
-        ranges.map(|range| range.length_bytes).sum()
-    }
+fn rounded(size_bytes: u64) -> u64 {
+    size_bytes.next_multiple_of(GRANULE_BYTES).max(GRANULE_BYTES)
 }
 
 /// A run of the segment, from two positions; any two, so runs of all lengths occur.
@@ -415,16 +482,4 @@ fn run_of(segment: usize, (one, other): (Index, Index)) -> PageRun {
     let pages = SHAPES[segment].1 as usize;
     let (one, other) = (one.index(pages) as u32, other.index(pages) as u32);
     PageRun::between(one.min(other), one.max(other) + 1)
-}
-
-/// Ascending pages as maximal runs.
-fn runs(pages: impl Iterator<Item = u32>) -> Vec<PageRun> {
-    let mut runs: Vec<PageRun> = Vec::new();
-    for page in pages {
-        match runs.last_mut() {
-            Some(last) if last.end() == page => last.pages += 1,
-            _ => runs.push(PageRun::new(page, 1)),
-        }
-    }
-    runs
 }

@@ -1,0 +1,79 @@
+//! Segments that the former master has handed over, until their owners come back.
+//!
+//! A pending segment is mounted, but nothing is read or placed there. It opens when its owner names
+//! the same memory again, with every field of its identity, and it is lost as a whole when the owner
+//! comes back otherwise, is found to be offline, or takes too long.
+//!
+//! A client that comes back with a mount speaks of that segment alone. One that comes back with a
+//! remount states all that it has, so what it does not name is gone.
+
+use std::collections::BTreeSet;
+
+use mooring_proto::ClientId;
+use mooring_proto::message::segment::MountRequest;
+
+use super::Pool;
+use super::message::{Mount, PoolEffect, PoolOrder, SegmentSlot};
+use super::segment::{MountedSegment, Pending, Phase};
+use crate::moment::Moment;
+
+impl Pending {
+    /// Whether the request shows that the memory is still the same, mounted by the same client with
+    /// the master that has handed it over. A client that does not say which master it was is taken
+    /// by the identity alone.
+    pub(super) fn is_proved_by(
+        &self,
+        known: &MountedSegment,
+        client: ClientId,
+        request: &MountRequest,
+    ) -> bool {
+        known.client == client
+            && known.identity == request.segment
+            && request.mounted_with.is_none_or(|with| with == self.mounted_with)
+    }
+}
+
+impl Pool {
+    /// The owner of a pending segment has come back with it: what was restored there is readable
+    /// from now on. A drain and a quarantine go on; the master that handed them over knew the memory,
+    /// so there is no new quarantine.
+    pub(super) fn open_pending(
+        &mut self,
+        now: Moment,
+        mount: Mount,
+        effects: &mut Vec<PoolEffect>,
+    ) {
+        let Some(segment) = self.segments.of_mount(mount) else { return };
+        let Some(pending) = segment.pending() else { return };
+        let phase = pending.opened(now);
+        if let Phase::Draining { .. } = phase {
+            self.keep_quarantine(mount.slot);
+        }
+        self.segments.set_phase(mount.slot, phase);
+        if let Phase::Draining { until } | Phase::Quarantined { until } = phase {
+            self.timers.insert((until, mount.slot));
+        }
+        self.pending_confirmed += 1;
+        self.table_changed = true;
+        self.space.placement_changed();
+        let placeable = phase == Phase::Open;
+        self.order_all(PoolOrder::SegmentOpened { mount, placeable }, effects);
+        self.relieve(mount.slot, effects);
+    }
+
+    /// The pending segments of a client that a list of all its segments does not name.
+    pub(super) fn pending_beside(
+        &self,
+        client: ClientId,
+        mounts: &[MountRequest],
+    ) -> Vec<SegmentSlot> {
+        let named: BTreeSet<_> = mounts.iter().map(|request| request.segment.segment).collect();
+        let own = self.segments.mounted_of(client).into_iter();
+        own.filter(|&slot| {
+            self.segments.at(slot).is_some_and(|segment| {
+                segment.pending().is_some() && !named.contains(&segment.identity.segment)
+            })
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,235 @@
+//! Coming to rest, and handing over what the shard holds.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use mooring_proto::error::ErrorCode;
+
+use super::message::{ShardEffect, ShardMessage, ShardReply, ShardRequest};
+use super::objects::{ObjectHandle, ObjectState};
+use super::ranges::{RangeHandle, RangeState, SegmentIndex};
+use super::remove::Sweep;
+use super::state::Shard;
+use crate::handoff::{
+    ExportError, ObjectRecord, RangePlace, RangeRecord, RecordSink, ShardRecord,
+};
+use crate::moment::Moment;
+use crate::pages::PageRun;
+use crate::pool::message::{Mount, PoolOrder, Remnant, ShardReport};
+
+/// How far a shard has come on its way to rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// It works.
+    #[default]
+    Working,
+    /// It changes nothing any more; the pool may still send it orders.
+    Still,
+    /// No message to it is under way either.
+    AtRest,
+}
+
+impl Shard {
+    /// Stops: answers everything that waits, tells the pool what may still be in use on lost
+    /// segments, and changes nothing from here on.
+    pub(super) fn come_to_rest(&mut self, now: Moment, effects: &mut Vec<ShardEffect>) {
+        self.refuse_all_parked(&ErrorCode::Restarting.into(), effects);
+        for sweep in std::mem::take(&mut self.sweeps) {
+            match sweep {
+                Sweep::All { id, .. } => {
+                    effects.push(ShardEffect::Reply { id, reply: ShardReply::Restarting });
+                }
+                // The pool abandons its jobs when it comes to rest.
+                Sweep::Window(_) => {}
+                Sweep::Segment(index) => {
+                    let mount = self.segments.at(index).mount;
+                    let remnants = self.remnants(now, index);
+                    effects.push(ShardEffect::Report(ShardReport::Swept { mount, remnants }));
+                }
+            }
+        }
+        self.rest = Rest::Still;
+        effects.push(ShardEffect::Report(ShardReport::Quiesced));
+    }
+
+    /// Takes a message that comes too late. What is asked is answered, and nothing changes.
+    pub(super) fn apply_at_rest(&mut self, message: ShardMessage, effects: &mut Vec<ShardEffect>) {
+        match message {
+            ShardMessage::Request { id, request, .. } => {
+                let reply = match request {
+                    ShardRequest::Totals => ShardReply::Totals(Box::new(self.totals())),
+                    ShardRequest::Probe => ShardReply::Alive,
+                    _ => ShardReply::Restarting,
+                };
+                effects.push(ShardEffect::Reply { id, reply });
+            }
+            // The pool is at rest too, and this is its last order.
+            ShardMessage::Pool(PoolOrder::Quiesced) => {
+                self.rest = Rest::AtRest;
+                effects.push(ShardEffect::AtRest);
+            }
+            // Orders that crossed the shard's last report. Pages that are granted now stay unused:
+            // the handoff says which ranges are used, not whose the pages are.
+            ShardMessage::Pool(_)
+            | ShardMessage::ClientLost(_)
+            | ShardMessage::Continue
+            | ShardMessage::Tick
+            | ShardMessage::Quiesce => {}
+        }
+    }
+
+    /// What may still be written or read on a lost segment that is not swept yet.
+    fn remnants(&mut self, now: Moment, index: SegmentIndex) -> Vec<Remnant> {
+        let mut remnants = std::mem::take(&mut self.segments.at_mut(index).remnants);
+        self.walk(index, |range, state| {
+            if let Some(until) = self.in_use_until(range, state).filter(|until| *until > now) {
+                remnants.push(Remnant {
+                    offset_bytes: self.ledger.ranges().offset_bytes(range),
+                    length_bytes: self.ledger.ranges().length_bytes(range),
+                    until,
+                });
+            }
+            ControlFlow::Continue(())
+        });
+        remnants
+    }
+
+    /// Until when someone may write or read a range.
+    fn in_use_until(&self, range: RangeHandle, state: RangeState) -> Option<Moment> {
+        match state {
+            RangeState::Held => Some(self.ledger.held_until(range)),
+            RangeState::Used => {
+                let object = self.ledger.owner(range);
+                Some(match self.unfinished.of(object) {
+                    Some(put) => put.started.after_ms(self.config.put_release_timeout_ms),
+                    None => self.ledger.objects().lease_until(object),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Every range on a segment, in order of offset.
+    fn walk(
+        &self,
+        index: SegmentIndex,
+        visit: impl FnMut(RangeHandle, RangeState) -> ControlFlow<()>,
+    ) {
+        let segment = self.segments.at(index);
+        let pages = segment.capacity_bytes / u64::from(segment.page_bytes);
+        let whole = PageRun::new(0, u32::try_from(pages).unwrap_or(u32::MAX));
+        self.ledger.ranges().walk_window(index, whole, None, visit);
+    }
+
+    /// Hands over every range on the given mounts, which stand in the order of the pool's record.
+    /// The shard must be at rest.
+    ///
+    /// # Errors
+    /// The first that the sink reports; what it took so far must not be used.
+    pub fn export(
+        &self,
+        now: Moment,
+        mounts: &[Mount],
+        sink: &mut dyn RecordSink,
+    ) -> Result<ShardRecord, ExportError> {
+        let mut export = Export {
+            shard: self,
+            now,
+            record: ShardRecord { next_sequence: self.next_sequence, ..ShardRecord::default() },
+            ordinals: HashMap::new(),
+            places: mounts.iter().zip(0..).map(|(mount, place)| (*mount, place)).collect(),
+        };
+        for (mount, place) in mounts.iter().zip(0..) {
+            let known = self.segments.get(SegmentIndex(mount.slot.0));
+            if !known.is_some_and(|segment| segment.mount == *mount) {
+                continue;
+            }
+            let mut result = Ok(());
+            self.walk(SegmentIndex(mount.slot.0), |range, state| {
+                result = export.range(place, range, state, sink);
+                if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            result?;
+        }
+        Ok(export.record)
+    }
+}
+
+/// An export under way.
+struct Export<'a> {
+    shard: &'a Shard,
+    now: Moment,
+    record: ShardRecord,
+    /// Of objects with several replicas.
+    ordinals: HashMap<ObjectHandle, u64>,
+    places: HashMap<Mount, u32>,
+}
+
+impl Export<'_> {
+    fn range(
+        &mut self,
+        segment: u32,
+        range: RangeHandle,
+        state: RangeState,
+        sink: &mut dyn RecordSink,
+    ) -> Result<(), ExportError> {
+        let ledger = &self.shard.ledger;
+        let place = RangePlace { segment, offset_bytes: ledger.ranges().offset_bytes(range) };
+        if state == RangeState::Used {
+            let object = ledger.owner(range);
+            if ledger.objects().state(object) == ObjectState::Readable {
+                return self.object(place, object, sink);
+            }
+        }
+        let Some(until) = self.shard.in_use_until(range, state) else { return Ok(()) };
+        let left_ms = until.since_ms(self.now);
+        if left_ms == 0 {
+            return Ok(());
+        }
+        self.record.holds += 1;
+        let length_bytes = ledger.ranges().length_bytes(range);
+        sink.range(&RangeRecord::Hold { place, length_bytes, left_ms })
+    }
+
+    fn object(
+        &mut self,
+        place: RangePlace,
+        object: ObjectHandle,
+        sink: &mut dyn RecordSink,
+    ) -> Result<(), ExportError> {
+        if let Some(&ordinal) = self.ordinals.get(&object) {
+            return sink.range(&RangeRecord::Replica { place, ordinal });
+        }
+        let shard = self.shard;
+        let objects = shard.ledger.objects();
+        let replicas = shard
+            .ledger
+            .replicas(object)
+            .filter(|range| {
+                let segment = shard.segments.at(shard.ledger.ranges().segment(*range));
+                self.places.contains_key(&segment.mount)
+            })
+            .count();
+        if replicas > 1 {
+            self.ordinals.insert(object, self.record.objects);
+        }
+        self.record.objects += 1;
+        let lease_until = objects.lease_until(object);
+        let flags = objects.flags(object);
+        sink.range(&RangeRecord::Object(ObjectRecord {
+            place,
+            replicas: u8::try_from(replicas).expect("an object has at most 8 replicas"),
+            key: shard.ledger.key(object),
+            size_bytes: objects.size_bytes(object),
+            sequence: objects.sequence(object),
+            lease_left_ms: lease_until.since_ms(self.now),
+            idle_ms: self.now.since_ms(lease_until),
+            hard_pin: flags.hard_pin,
+            soft_pin_left_ms: shard
+                .soft_pins
+                .until(object)
+                .map(|until| until.since_ms(self.now))
+                .filter(|left_ms| flags.soft_pin && *left_ms > 0),
+        }))
+    }
+}

@@ -1,0 +1,276 @@
+//! Laying down what the shard before has handed over.
+//!
+//! Time begins at the moment of serving. Nothing restored is visible: its segments are pending until
+//! their owners prove that the memory is the same.
+
+use std::collections::HashMap;
+
+use mooring_proto::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX};
+
+use super::config::ShardConfig;
+use super::ledger::Restored;
+use super::objects::ObjectHandle;
+use super::ranges::{LayError, RangeHandle, RangeState, SegmentIndex};
+use super::put::SEQUENCE_STEP;
+use super::state::Shard;
+use crate::handoff::{ObjectRecord, RangePlace, RangeRecord, RestoreError, RestoredSegment};
+use crate::moment::Moment;
+use crate::pages::PageRun;
+use crate::pool::message::{Mount, SegmentSlot};
+
+/// The pages that a shard's ranges lie in, by segment.
+pub type OwnedPages = Vec<(SegmentSlot, Vec<PageRun>)>;
+
+/// An object of which further replicas are to come.
+#[derive(Clone, Copy, Debug)]
+struct Several {
+    object: ObjectHandle,
+    missing: u8,
+    idle_class: usize,
+}
+
+/// A shard that is being restored.
+#[derive(Debug)]
+pub struct ShardRestore {
+    shard: Shard,
+    /// By their place in the records.
+    segments: Vec<RestoredSegment>,
+    /// The segment that ranges are laid down in.
+    open: Option<u32>,
+    owned: OwnedPages,
+    /// Objects of which further replicas are to come, by ordinal.
+    several: HashMap<u64, Several>,
+    objects: u64,
+    /// Ranges by how long they have been idle.
+    by_idleness: Vec<Vec<RangeHandle>>,
+}
+
+impl Shard {
+    /// The owner of a pending segment has proved that its memory is the same: what was restored on it
+    /// is visible from now on.
+    pub(super) fn open_again(&mut self, mount: Mount) {
+        let Some(segment) = self.segments.of_mount(mount) else { return };
+        if segment.lost {
+            return;
+        }
+        segment.readable = true;
+        let index = segment.index();
+        self.segments.mark_changed(index);
+    }
+
+    /// Numbers puts above those of the master before.
+    fn continue_sequences(&mut self, floor: u64) {
+        let shard = u64::from(self.config.shard.0);
+        self.next_sequence = (floor / SEQUENCE_STEP + 1) * SEQUENCE_STEP + shard;
+    }
+}
+
+impl ShardRestore {
+    /// A shard without ranges, on the segments of the pool's record.
+    pub fn new(config: ShardConfig, segments: &[RestoredSegment]) -> ShardRestore {
+        let mut shard = Shard::new(config);
+        for segment in segments {
+            shard.mount(
+                segment.mount,
+                segment.segment,
+                segment.capacity_bytes,
+                segment.page_bytes,
+            );
+            shard.segments.at_mut(SegmentIndex(segment.mount.slot.0)).readable = false;
+        }
+        ShardRestore {
+            shard,
+            segments: segments.to_vec(),
+            open: None,
+            owned: Vec::new(),
+            several: HashMap::new(),
+            objects: 0,
+            by_idleness: vec![Vec::new(); IDLE_CLASSES],
+        }
+    }
+
+    /// Lays one range down. Ranges come in order of segment and offset.
+    ///
+    /// # Errors
+    /// When it overlaps, is out of order or does not fit the others. Nothing of the shard may be used
+    /// then.
+    pub fn range(&mut self, record: &RangeRecord<'_>) -> Result<(), RestoreError> {
+        let segment = self.segment(record.place())?;
+        match record {
+            RangeRecord::Object(object) => self.object(segment, object),
+            RangeRecord::Replica { place, ordinal } => self.replica(segment, *place, *ordinal),
+            RangeRecord::Hold { place, length_bytes, left_ms } => {
+                let ranges = self.shard.ledger.ranges_mut();
+                let range = ranges
+                    .lay(segment, place.offset_bytes, *length_bytes, RangeState::Used, 0)
+                    .map_err(|error| overlap(*place, error))?;
+                let until = Moment::from_ms(*left_ms);
+                self.shard.ledger.restore_hold(range, until);
+                Ok(())
+            }
+        }
+    }
+
+    /// The segment of a place; begins it if it is the next one.
+    fn segment(&mut self, place: RangePlace) -> Result<SegmentIndex, RestoreError> {
+        let known = self.segments.get(place.segment as usize);
+        let segment = known.ok_or_else(|| {
+            RestoreError::Dangling(format!("a range on segment {} of {}", place.segment, self.segments.len()))
+        })?;
+        let index = SegmentIndex(segment.mount.slot.0);
+        if self.open == Some(place.segment) {
+            return Ok(index);
+        }
+        if self.open.is_some_and(|open| open > place.segment) {
+            return Err(RestoreError::Overlap(format!("segment {} comes twice", place.segment)));
+        }
+        let capacity_bytes = segment.capacity_bytes;
+        self.close_segment();
+        self.shard.ledger.ranges_mut().begin_laying(index, capacity_bytes);
+        self.open = Some(place.segment);
+        Ok(index)
+    }
+
+    fn close_segment(&mut self) {
+        if let Some(place) = self.open.take() {
+            let slot = self.segments[place as usize].mount.slot;
+            let runs = self.shard.ledger.ranges_mut().end_laying(SegmentIndex(slot.0));
+            self.owned.push((slot, runs));
+        }
+    }
+
+    fn object(
+        &mut self,
+        segment: SegmentIndex,
+        object: &ObjectRecord<'_>,
+    ) -> Result<(), RestoreError> {
+        if object.key.is_empty() || object.key.len() > KEY_BYTES_MAX {
+            return Err(RestoreError::Key(format!("a key of {} bytes", object.key.len())));
+        }
+        if object.size_bytes == 0 || object.size_bytes > OBJECT_BYTES_MAX {
+            let fault = format!("an object of {} bytes", object.size_bytes);
+            return Err(RestoreError::Dangling(fault));
+        }
+        let hash = self.shard.config.route.hash(object.key);
+        if self.shard.ledger.find(hash, object.key).is_some() {
+            return Err(RestoreError::Key("a key stands twice".to_owned()));
+        }
+        let range = self.lay_used(segment, object.place, object.size_bytes)?;
+        // A reader may hold a descriptor from just before: it gets a full lease, from the moment of
+        // serving.
+        let lease_until =
+            Moment::from_ms(object.lease_left_ms.max(self.shard.config.lease_ttl_ms));
+        let restored = Restored {
+            key: object.key,
+            hash,
+            size_bytes: object.size_bytes,
+            sequence: object.sequence,
+            lease_until,
+            hard_pin: object.hard_pin,
+            soft_pin: object.soft_pin_left_ms.is_some(),
+            range,
+        };
+        let handle = self
+            .shard
+            .ledger
+            .restore_object(&mut self.shard.segments, &restored)
+            .map_err(|_| RestoreError::KeysFull)?;
+        if let Some(left_ms) = object.soft_pin_left_ms {
+            self.shard.soft_pins.add(handle, Moment::from_ms(left_ms));
+        }
+        let idle_class = idle_class(object.idle_ms);
+        if let Some(missing) = object.replicas.checked_sub(1).filter(|missing| *missing > 0) {
+            self.several.insert(self.objects, Several { object: handle, missing, idle_class });
+        }
+        self.objects += 1;
+        if !object.hard_pin {
+            self.by_idleness[idle_class].push(range);
+        }
+        Ok(())
+    }
+
+    fn replica(
+        &mut self,
+        segment: SegmentIndex,
+        place: RangePlace,
+        ordinal: u64,
+    ) -> Result<(), RestoreError> {
+        let Some(several) = self.several.get_mut(&ordinal).filter(|object| object.missing > 0)
+        else {
+            return Err(RestoreError::Dangling(format!("a replica of object {ordinal}")));
+        };
+        several.missing -= 1;
+        let Several { object, idle_class, .. } = *several;
+        let ranges = self.shard.ledger.ranges();
+        if self.shard.ledger.replicas(object).any(|range| ranges.segment(range) == segment) {
+            return Err(RestoreError::Dangling("two replicas on one segment".to_owned()));
+        }
+        let size_bytes = self.shard.ledger.objects().size_bytes(object);
+        let range = self.lay_used(segment, place, size_bytes)?;
+        self.shard.ledger.restore_replica(&mut self.shard.segments, object, range);
+        if !self.shard.ledger.objects().flags(object).hard_pin {
+            self.by_idleness[idle_class].push(range);
+        }
+        Ok(())
+    }
+
+    fn lay_used(
+        &mut self,
+        segment: SegmentIndex,
+        place: RangePlace,
+        size_bytes: u64,
+    ) -> Result<RangeHandle, RestoreError> {
+        let ranges = self.shard.ledger.ranges_mut();
+        ranges
+            .lay(segment, place.offset_bytes, size_bytes, RangeState::Used, 0)
+            .map_err(|error| overlap(place, error))
+    }
+
+    /// Ends the restore: the shard, and the pages that its ranges lie in. Puts are numbered above
+    /// `sequence_floor`, the highest number that any shard has given.
+    ///
+    /// # Errors
+    /// When records are missing.
+    pub fn finish(
+        mut self,
+        objects: u64,
+        sequence_floor: u64,
+    ) -> Result<(Shard, OwnedPages), RestoreError> {
+        self.close_segment();
+        if self.objects != objects {
+            let fault = format!("{} objects instead of {objects}", self.objects);
+            return Err(RestoreError::Dangling(fault));
+        }
+        if self.several.values().any(|object| object.missing > 0) {
+            return Err(RestoreError::Dangling("a replica is missing".to_owned()));
+        }
+        for class in self.by_idleness.iter().rev() {
+            for range in class {
+                self.shard.ledger.restore_recency(*range);
+            }
+        }
+        self.shard.continue_sequences(sequence_floor);
+        Ok((self.shard, self.owned))
+    }
+}
+
+/// The class of an idle time: eight for each doubling, so that the order of eviction is kept to
+/// within an eighth of an object's idle time.
+fn idle_class(idle_ms: u64) -> usize {
+    if idle_ms < 8 {
+        return idle_ms as usize;
+    }
+    let doublings = 63 - idle_ms.leading_zeros() as usize;
+    let eighth = (idle_ms >> (doublings - 3)) as usize & 7;
+    ((doublings - 2) * 8 + eighth).min(IDLE_CLASSES - 1)
+}
+
+/// Enough for idle times of more than a year.
+const IDLE_CLASSES: usize = 300;
+
+fn overlap(place: RangePlace, error: LayError) -> RestoreError {
+    RestoreError::Overlap(format!(
+        "segment {} at {}: {error}",
+        place.segment, place.offset_bytes
+    ))
+}

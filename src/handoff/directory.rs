@@ -1,0 +1,415 @@
+//! The directory in the hands of a master: from the lock to the end of the process.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mooring_proto::Incarnation;
+
+use super::export::{Export, ExportFailure, ExportOptions};
+use super::found::{Found, look};
+use super::lock::{Lock, LockError};
+use super::notes::{
+    self, LAST_SHUTDOWN_NAME, Note, POISON_NAME, PoisonNote, REFUSED_NAME, RefusedNote,
+    SERVING_NAME, ServingNote, ShutdownNote, ShutdownResult,
+};
+use super::reason::{Cause, Reason};
+use super::snapshot::Snapshot;
+use super::{CLAIMED_NAME, READY_NAME, ReadError, durable};
+
+/// The directory, locked until this and every [`Export`] of it are dropped, or the process ends.
+#[derive(Debug)]
+pub(crate) struct HandoffDirectory {
+    held: Arc<Held>,
+    stage: Stage,
+}
+
+/// The locked directory.
+#[derive(Debug)]
+pub(super) struct Held {
+    path: PathBuf,
+    lock: Lock,
+}
+
+/// How far this process has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Neither claimed nor serving.
+    Opened,
+    /// It has claimed a snapshot and does not serve yet.
+    Claimed,
+    /// It serves, or leaves.
+    Serving(Incarnation),
+}
+
+/// What a start that is about to serve leaves for the next one.
+#[derive(Clone, Debug)]
+pub(crate) struct StartNote {
+    /// This master.
+    pub(crate) incarnation: Incarnation,
+    /// The wall clock, in milliseconds since 1970.
+    pub(crate) now_wall_ms: u64,
+    /// `restored`, or the name of the reason why it begins empty.
+    pub(crate) outcome: String,
+}
+
+impl HandoffDirectory {
+    /// Locks the directory; makes it if it is missing. While another process holds it, this waits
+    /// for as long as it is told to. It blocks the thread.
+    ///
+    /// # Errors
+    /// When the wait is over, or the directory is of no use. A master that was given a directory
+    /// must not serve then: a snapshot that it can neither claim nor void would be restored later.
+    pub(crate) fn open(path: &Path, wait: Duration) -> Result<HandoffDirectory, OpenError> {
+        let unusable = |source| OpenError::Unusable { path: path.to_owned(), source };
+        durable::create_directory(path).map_err(unusable)?;
+        let lock = Lock::take(path, wait).map_err(|error| match error {
+            LockError::Held { process } => OpenError::Held {
+                path: path.to_owned(),
+                holder: process.map_or_else(String::new, |process| format!(" (process {process})")),
+                waited: wait,
+            },
+            LockError::Io(source) => unusable(source),
+        })?;
+        let held = Arc::new(Held { path: path.to_owned(), lock });
+        Ok(HandoffDirectory { held, stage: Stage::Opened })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.held.path
+    }
+
+    /// What there is in it.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn look(&self) -> Result<Found, DirectoryError> {
+        look(self.path()).map_err(|source| self.failed("look into it", source))
+    }
+
+    /// Claims the snapshot. When this returns, also with [`ClaimError::Read`], no other start
+    /// restores it, whatever happens to this one. It comes before any allocation for its content.
+    ///
+    /// # Errors
+    /// When it could not be claimed, which leaves it unknown whether it is: the process must neither
+    /// restore it nor serve. Or when the manifest is not sound any more.
+    pub(crate) fn claim(&mut self) -> Result<Snapshot, ClaimError> {
+        if self.stage != Stage::Opened {
+            return Err(DirectoryError::OutOfTurn("claim").into());
+        }
+        durable::rename(self.path(), &self.path().join(READY_NAME), CLAIMED_NAME)
+            .map_err(|source| self.failed("claim the snapshot", source))?;
+        self.stage = Stage::Claimed;
+        Ok(Snapshot::open(&self.path().join(CLAIMED_NAME))?)
+    }
+
+    /// Says that this master serves. Must have returned before anything is served, whether it has
+    /// restored or begins empty: from then on there is neither a READY nor a CLAIMED, and a crash
+    /// leads to an ordinary empty start. What the master before said is kept in the note.
+    ///
+    /// # Errors
+    /// When a step fails. The process must not serve then.
+    pub(crate) fn begin_serving(&mut self, start: StartNote) -> Result<Leftovers, DirectoryError> {
+        if matches!(self.stage, Stage::Serving(_)) {
+            return Err(DirectoryError::OutOfTurn("begin serving"));
+        }
+        let found = self.look()?;
+        let last_shutdown = found.last_shutdown.as_ref().and_then(Note::sound).cloned();
+        let mut leftovers = Leftovers::default();
+        leftovers.paths.extend(found.leftovers.iter().map(|name| self.path().join(name)));
+        leftovers.paths.extend(self.void(READY_NAME)?);
+        let note = ServingNote {
+            incarnation: start.incarnation,
+            pid: std::process::id(),
+            since_wall_ms: start.now_wall_ms,
+            start: start.outcome,
+            last_shutdown,
+        };
+        self.held.write_note(SERVING_NAME, &note)?;
+        for name in [CLAIMED_NAME, LAST_SHUTDOWN_NAME, POISON_NAME] {
+            leftovers.paths.extend(self.void(name)?);
+        }
+        self.stage = Stage::Serving(start.incarnation);
+        Ok(leftovers)
+    }
+
+    /// Begins a snapshot of this master, which must have stopped to serve for good. From now on the
+    /// directory says that it was interrupted, until [`record_shutdown`](Self::record_shutdown) says
+    /// otherwise. Writes POISON if another master has used the directory.
+    ///
+    /// # Errors
+    /// Why there can be no snapshot; to be recorded.
+    pub(crate) fn begin_export(&self, options: ExportOptions) -> Result<Export, ExportFailure> {
+        let Stage::Serving(incarnation) = self.stage else {
+            let detail = "the master was told to leave before it served";
+            return Err(ExportFailure::new(Reason::SkippedProcessing, detail));
+        };
+        self.held.check_or_poison(incarnation)?;
+        let note = ShutdownNote {
+            incarnation,
+            result: ShutdownResult::Failed(Reason::Interrupted),
+            detail: "the master ended while it wrote its snapshot".to_owned(),
+            ended_wall_ms: options.now_wall_ms,
+            bytes: 0,
+            objects: 0,
+            duration_ms: 0,
+            workers: 0,
+        };
+        self.held
+            .write_note(LAST_SHUTDOWN_NAME, &note)
+            .map_err(|error| ExportFailure::new(Reason::WriteFailed, error.to_string()))?;
+        Export::begin(self.held.clone(), incarnation, options)
+    }
+
+    /// Says how this master has left: the last step before the process ends. A start that never
+    /// served says nothing, so that what it found stays as true as it was.
+    ///
+    /// # Errors
+    /// When it cannot be said. A snapshot that was published stays good, and without one the
+    /// directory still says that the master ended or was interrupted.
+    pub(crate) fn record_shutdown(&self, note: &ShutdownNote) -> Result<(), DirectoryError> {
+        if !matches!(self.stage, Stage::Serving(_)) {
+            return Ok(());
+        }
+        self.held.owns_lock().map_err(|cause| DirectoryError::NotOwner(cause.detail))?;
+        self.held.write_note(LAST_SHUTDOWN_NAME, note)?;
+        durable::remove_file(self.path(), SERVING_NAME)
+            .map_err(|source| self.failed("remove the note that it serves", source))
+    }
+
+    /// Records that this start refuses, and unlocks the directory, so that it can be cleared while
+    /// the process stays. A refusal that was recorded before stays as it is.
+    ///
+    /// # Errors
+    /// When it cannot be recorded. The process must not serve either.
+    pub(crate) fn refuse(self, cause: &Cause, now_wall_ms: u64) -> Result<Refusal, DirectoryError> {
+        let refusal = Refusal { note: self.path().join(REFUSED_NAME) };
+        if refusal.was_cleared() {
+            let note = RefusedNote {
+                reason: cause.reason,
+                detail: cause.detail.clone(),
+                at_wall_ms: now_wall_ms,
+            };
+            self.held.write_note(REFUSED_NAME, &note)?;
+        }
+        Ok(refusal)
+    }
+
+    /// Whether nobody else has used the directory since this master began to serve.
+    ///
+    /// # Errors
+    /// What was found, with the reason that a snapshot would be skipped for.
+    pub(crate) fn check(&self) -> Result<(), Cause> {
+        match self.stage {
+            Stage::Serving(incarnation) => self.held.check(incarnation),
+            Stage::Opened | Stage::Claimed => Ok(()),
+        }
+    }
+
+    /// Removes everything but the lock; gives the names. `refused` goes last, so that a half-done
+    /// removal is never a directory that a start would serve with.
+    pub(super) fn clear(&self) -> Result<Vec<String>, DirectoryError> {
+        let found = self.look()?;
+        let mut removed = Vec::new();
+        let mut leftovers = Leftovers::default();
+        let names = [READY_NAME, CLAIMED_NAME, LAST_SHUTDOWN_NAME, SERVING_NAME, POISON_NAME];
+        for name in names.into_iter().chain([REFUSED_NAME]) {
+            if let Some(path) = self.void(name)? {
+                leftovers.paths.push(path);
+                removed.push(name.to_owned());
+            }
+        }
+        leftovers.paths.extend(found.leftovers.iter().map(|name| self.path().join(name)));
+        removed.extend(found.leftovers);
+        for path in leftovers.paths {
+            durable::delete(&path)
+                .map_err(|source| self.failed(&format!("delete {}", path.display()), source))?;
+        }
+        Ok(removed)
+    }
+
+    fn void(&self, name: &str) -> Result<Option<PathBuf>, DirectoryError> {
+        durable::make_void(self.path(), name)
+            .map_err(|source| self.failed(&format!("void {name}"), source))
+    }
+
+    fn failed(&self, attempt: &str, source: io::Error) -> DirectoryError {
+        self.held.failed(attempt, source)
+    }
+}
+
+impl Held {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn failed(&self, attempt: &str, source: io::Error) -> DirectoryError {
+        DirectoryError::Io { attempt: attempt.to_owned(), path: self.path.clone(), source }
+    }
+
+    fn write_note<T: serde::Serialize>(&self, name: &str, note: &T) -> Result<(), DirectoryError> {
+        notes::encode(note)
+            .and_then(|bytes| durable::replace_file(&self.path, name, &bytes))
+            .map_err(|source| self.failed(&format!("write {name}"), source))
+    }
+
+    /// Whether nobody else has used the directory while this master served.
+    pub(super) fn check(&self, incarnation: Incarnation) -> Result<(), Cause> {
+        self.owns_lock()?;
+        let found = look(&self.path).map_err(|error| {
+            let detail = format!("the directory cannot be read: {error}");
+            Cause::new(Reason::SkippedNotOwner, detail)
+        })?;
+        let foreign = if found.poison.is_some() {
+            "POISON, which this master did not write"
+        } else if found.ready.is_some() {
+            "READY, which this master did not write"
+        } else if found.claimed.is_some() {
+            "CLAIMED, which this master did not claim"
+        } else if !is_note_of(&found, incarnation) {
+            "that the note of the serving master is not this one's"
+        } else {
+            return Ok(());
+        };
+        Err(Cause::new(Reason::SkippedPoisoned, foreign))
+    }
+
+    /// Whether the lock is still the one that every other master would take.
+    pub(super) fn owns_lock(&self) -> Result<(), Cause> {
+        let detail = match self.lock.is_in_place() {
+            Ok(true) => return Ok(()),
+            Ok(false) => LOCK_REPLACED.to_owned(),
+            Err(error) => format!("the lock cannot be checked: {error}"),
+        };
+        Err(Cause::new(Reason::SkippedNotOwner, detail))
+    }
+
+    /// As [`check`](Self::check), and leaves POISON if somebody has.
+    pub(super) fn check_or_poison(&self, incarnation: Incarnation) -> Result<(), ExportFailure> {
+        self.check(incarnation).map_err(|cause| {
+            self.poison(incarnation, &cause.detail);
+            ExportFailure { cause }
+        })
+    }
+
+    /// Leaves POISON, so that no start restores what two masters may have written.
+    pub(super) fn poison(&self, incarnation: Incarnation, found: &str) {
+        let note = PoisonNote { incarnation, found: found.to_owned() };
+        match self.write_note(POISON_NAME, &note) {
+            Ok(()) => tracing::error!(
+                handoff_write = "poisoned",
+                directory = %self.path.display(),
+                found,
+                "another master has used the handoff directory"
+            ),
+            Err(error) => tracing::error!(
+                handoff_write = "poison_failed",
+                directory = %self.path.display(),
+                found,
+                %error,
+                "another master has used the handoff directory"
+            ),
+        }
+    }
+}
+
+fn is_note_of(found: &Found, incarnation: Incarnation) -> bool {
+    let note = found.serving.as_ref().and_then(Note::sound);
+    note.is_some_and(|note| note.incarnation == incarnation)
+}
+
+/// What is void and not deleted yet. Nothing depends on when it is, and the next start would do it.
+#[derive(Debug, Default)]
+pub(crate) struct Leftovers {
+    paths: Vec<PathBuf>,
+}
+
+impl Leftovers {
+    /// Deletes it, which takes its time: meant for a thread beside the serving ones.
+    pub(crate) fn delete(self) {
+        for path in self.paths {
+            if let Err(error) = durable::delete(&path) {
+                tracing::warn!(path = %path.display(), %error, "cannot delete what is left over");
+            }
+        }
+    }
+}
+
+/// A start that does not serve.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    note: PathBuf,
+}
+
+impl Refusal {
+    /// Whether an operator has cleared the directory, so that a new start may serve. A directory that
+    /// cannot be looked at is not a cleared one.
+    pub(crate) fn was_cleared(&self) -> bool {
+        matches!(
+            std::fs::symlink_metadata(&self.note),
+            Err(error) if error.kind() == io::ErrorKind::NotFound
+        )
+    }
+}
+
+/// Why the directory was not opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    /// Another process holds it.
+    #[error(
+        "another master{holder} holds the handoff directory {}, after {} s of waiting",
+        path.display(), waited.as_secs()
+    )]
+    Held {
+        /// The directory.
+        path: PathBuf,
+        /// The process, if it is known, as a part of the sentence.
+        holder: String,
+        /// For how long this start has waited.
+        waited: Duration,
+    },
+    /// It cannot be made, or its lock cannot.
+    #[error("the handoff directory {} is of no use: {source}", path.display())]
+    Unusable {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// Why a step in the directory was not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DirectoryError {
+    /// The system refuses.
+    #[error("cannot {attempt} in the handoff directory {}: {source}", path.display())]
+    Io {
+        /// What was attempted.
+        attempt: String,
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The directory is not this master's any more.
+    #[error("the handoff directory is not this master's: {0}")]
+    NotOwner(String),
+    /// The step does not follow those before it.
+    #[error("cannot {0} at this stage of a handoff")]
+    OutOfTurn(&'static str),
+}
+
+/// Why there is no claimed snapshot.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClaimError {
+    /// It is unknown whether it is claimed.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// It is claimed, and of no use.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+const LOCK_REPLACED: &str = "the lock file was removed or replaced";

@@ -1,0 +1,82 @@
+use super::*;
+use crate::handoff::format::MANIFEST_BYTES_MAX;
+use crate::handoff::reason::Reason;
+use crate::handoff::tests::sample;
+
+/// A manifest with a section more.
+fn with_section(manifest: &Manifest, tag: u16, content: &[u8]) -> Vec<u8> {
+    let mut bytes = manifest.encode();
+    bytes.truncate(bytes.len() - CHECKSUM_BYTES);
+    put_section(&mut bytes, tag, content);
+    seal(bytes)
+}
+
+#[test]
+fn a_manifest_reads_back() {
+    let manifest = sample::manifest();
+    let bytes = manifest.encode();
+    assert_eq!(Manifest::decode(&bytes), Ok(manifest));
+    assert_eq!(Manifest::format_of(&bytes), Some(FORMAT));
+    assert_eq!(Manifest::decode(&Manifest::empty().encode()), Ok(Manifest::empty()));
+}
+
+#[test]
+fn a_section_of_tomorrow_that_may_be_skipped_is() {
+    let manifest = sample::manifest();
+    assert_eq!(Manifest::decode(&with_section(&manifest, 0x0042, b"tenants")), Ok(manifest));
+}
+
+#[test]
+fn a_section_of_tomorrow_that_must_be_understood_is_refused() {
+    let bytes = with_section(&sample::manifest(), REQUIRED_TAG | 0x42, b"disk replicas");
+    let error = Manifest::decode(&bytes).unwrap_err();
+    assert_eq!(error.reason(), Reason::Version);
+    assert!(error.to_string().contains("8042"), "{error}");
+}
+
+#[test]
+fn a_section_that_stands_twice_or_not_at_all_is_damage() {
+    let bytes = with_section(&sample::manifest(), REQUIRED_TAG | 5, &[0, 0]);
+    assert_eq!(Manifest::decode(&bytes).unwrap_err().reason(), Reason::Corrupt);
+    let mut bytes = preamble(MANIFEST_MAGIC).to_vec();
+    bytes.extend_from_slice(&[0; LENGTH_BYTES]);
+    assert_eq!(Manifest::decode(&seal(bytes)).unwrap_err().reason(), Reason::Corrupt);
+}
+
+#[test]
+fn another_format_is_told_from_damage() {
+    let mut bytes = sample::manifest().encode();
+    bytes[8] = 2;
+    assert_eq!(Manifest::decode(&bytes).unwrap_err().reason(), Reason::Corrupt);
+    let checksum = crc32c::crc32c(&bytes[..12]);
+    bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+    let error = Manifest::decode(&bytes).unwrap_err();
+    assert_eq!(error, ReadError::Format { name: "manifest".to_owned(), found: 2 });
+    assert_eq!(error.reason(), Reason::Version);
+}
+
+#[test]
+fn whatever_a_section_says_nothing_panics_or_allocates_without_bound() {
+    let sample = sample::manifest();
+    for section in &SECTIONS {
+        let mut content = Vec::new();
+        (section.put)(&sample, &mut content);
+        for index in 0..content.len() {
+            for value in [0x00, 0x7f, 0x80, 0xff] {
+                let mut damaged = content.clone();
+                damaged[index] = value;
+                let mut manifest = Manifest::empty();
+                let mut cursor = Cursor::new(&damaged);
+                let _ = (section.take)(&mut manifest, &mut cursor);
+                let sizes = [
+                    manifest.pool.segments.len(),
+                    manifest.pool.remnants.len(),
+                    manifest.clients.len(),
+                    manifest.shards.len(),
+                ];
+                assert!(sizes.iter().all(|size| *size <= content.len()), "{sizes:?}");
+            }
+        }
+    }
+    assert!((sample.encode().len() as u64) < MANIFEST_BYTES_MAX);
+}

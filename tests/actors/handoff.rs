@@ -1,0 +1,259 @@
+//! A planned restart: what is handed over, what becomes of it, and what must not.
+
+use mooring_actors::shard::check::Purpose;
+use mooring_proto::error::ErrorCode;
+use mooring_proto::message::object::PutOptions;
+use mooring_proto::message::segment::MountRequest;
+use mooring_proto::{ClientId, Incarnation};
+
+use crate::cluster::{Cluster, INCARNATION, code, memory};
+
+const STORE: ClientId = ClientId(1);
+const OTHER_STORE: ClientId = ClientId(2);
+const WRITER: ClientId = ClientId(3);
+const MIB: u64 = 1 << 20;
+
+fn key(number: u64) -> Vec<u8> {
+    format!("block-{number}").into_bytes()
+}
+
+/// The memory of a store as it offers it to the next master.
+fn again(client: ClientId, number: u128, size_bytes: u64) -> MountRequest {
+    MountRequest { mounted_with: Some(INCARNATION), ..memory(client, number, size_bytes) }
+}
+
+/// The next master, with nothing opened yet.
+fn restart(cluster: &mut Cluster) -> Cluster {
+    cluster.quiesce();
+    cluster.restored(&cluster.export()).expect("what was exported can be restored")
+}
+
+fn reopen(cluster: &mut Cluster, client: ClientId, mounts: Vec<MountRequest>) {
+    cluster.pinging.insert(client, mounts.len() as u32);
+    assert!(cluster.ping(client, mounts.len() as u32), "the client must remount");
+    cluster.remount(client, mounts).expect("the memory is the same");
+}
+
+// R44
+#[test]
+fn objects_are_readable_again_when_their_store_proves_the_same_memory() {
+    for shards in [1, 3] {
+        let mut cluster = Cluster::new(shards);
+        cluster.mount(STORE, 1, 64 * MIB);
+        cluster.mount(OTHER_STORE, 1, 64 * MIB);
+        let sizes = (0..300).map(|number| 1 + number * 331);
+        for (number, size_bytes) in (0..).zip(sizes.clone()) {
+            cluster.put(WRITER, &key(number), size_bytes).expect("there is room");
+        }
+        cluster.checked = false;
+        cluster.advance(100_000);
+        cluster.checked = true;
+        let places: Vec<_> =
+            (0..300).map(|number| cluster.get(&key(number)).expect("readable")).collect();
+        let mut next = restart(&mut cluster);
+        assert!(!next.exists(&key(7)), "nothing is readable before the memory is proved");
+        assert_eq!(code(next.get(&key(7))), Some(ErrorCode::NotFound));
+        reopen(&mut next, STORE, vec![again(STORE, 1, 64 * MIB)]);
+        reopen(&mut next, OTHER_STORE, vec![again(OTHER_STORE, 1, 64 * MIB)]);
+        for (number, (place, size_bytes)) in (0..).zip(places.iter().zip(sizes)) {
+            let located = next.get(&key(number)).expect("readable again");
+            assert_eq!(located.size_bytes, size_bytes);
+            assert_eq!(located.sequence, place.sequence);
+            assert_eq!(located.replicas[0].offset_bytes, place.replicas[0].offset_bytes);
+            assert_eq!(located.replicas[0].slot, place.replicas[0].slot);
+        }
+        assert_eq!(next.totals().objects, 300);
+    }
+}
+
+#[test]
+fn a_snapshot_of_a_restored_master_equals_the_one_that_it_came_from() {
+    let mut cluster = Cluster::new(2);
+    cluster.mount(STORE, 1, 64 * MIB);
+    cluster.mount(OTHER_STORE, 1, 64 * MIB);
+    let two = PutOptions { replicas: 2, ..PutOptions::default() };
+    for number in 0..100 {
+        let options = if number % 3 == 0 { two.clone() } else { PutOptions::default() };
+        let grant = cluster.put_start_with(WRITER, &key(number), 10_000, &options).expect("room");
+        if number % 10 != 9 {
+            cluster.put_end(&key(number), grant.sequence).expect("current");
+        }
+    }
+    cluster.quiesce();
+    let first = cluster.export();
+    let mut next = cluster.restored(&first).expect("sound");
+    next.quiesce();
+    let second = next.export();
+    for (before, after) in first.shards.iter().zip(&second.shards) {
+        assert_eq!(before.ranges.len(), after.ranges.len());
+        assert_eq!(before.record.objects, after.record.objects);
+        assert_eq!(before.record.holds, after.record.holds);
+        assert!(before.record.next_sequence < after.record.next_sequence);
+    }
+    assert_eq!(first.pool.segments.len(), second.pool.segments.len());
+    for (before, after) in first.pool.segments.iter().zip(&second.pool.segments) {
+        assert_eq!((&before.segment, before.client), (&after.segment, after.client));
+        assert_eq!(after.mounted_with, INCARNATION, "the owner has not come back");
+    }
+}
+
+#[test]
+fn the_ranges_of_unfinished_puts_are_held_and_their_tokens_are_stale() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(STORE, 1, 64 * MIB);
+    let grant = cluster.put_start(WRITER, b"k", MIB).expect("there is room");
+    cluster.advance(100_000);
+    let mut next = restart(&mut cluster);
+    reopen(&mut next, STORE, vec![again(STORE, 1, 64 * MIB)]);
+    next.incarnation = INCARNATION;
+    assert_eq!(code(next.put_end(b"k", grant.sequence)), Some(ErrorCode::StaleToken));
+    assert_eq!(next.totals().held_bytes, MIB);
+    next.advance(499_000);
+    assert_eq!(next.totals().held_bytes, MIB, "held for what was left of its release timeout");
+    next.advance(2_000);
+    assert_eq!(next.totals().held_bytes, 0);
+}
+
+#[test]
+fn another_identity_drops_every_entry_of_the_segment() {
+    let same = || again(STORE, 1, 64 * MIB);
+    let mut moved = same();
+    moved.segment.base += 1 << 20;
+    let mut smaller = same();
+    smaller.segment.size_bytes -= MIB;
+    let mut elsewhere = same();
+    elsewhere.segment.endpoint = "elsewhere:1".to_owned();
+    let mut of_another_master = same();
+    of_another_master.mounted_with = Some(Incarnation(99));
+    for changed in [moved, smaller, elsewhere, of_another_master] {
+        let mut cluster = Cluster::new(2);
+        cluster.mount(STORE, 1, 64 * MIB);
+        cluster.put(WRITER, b"k", MIB).expect("there is room");
+        let mut next = restart(&mut cluster);
+        next.pinging.insert(STORE, 1);
+        for _ in 0..5 {
+            let _ = next.remount(STORE, vec![changed.clone()]);
+            next.advance(1_000);
+            assert!(!next.exists(b"k"), "an entry of other memory came back: {changed:?}");
+        }
+        assert_eq!(next.totals().objects, 0);
+    }
+}
+
+#[test]
+fn a_store_that_never_returns_loses_its_entries_to_the_ordinary_expiry() {
+    let mut cluster = Cluster::new(2);
+    cluster.mount(STORE, 1, 64 * MIB);
+    cluster.put(WRITER, b"k", MIB).expect("there is room");
+    let mut next = restart(&mut cluster);
+    next.advance(19_000);
+    assert_eq!(next.totals().objects, 1);
+    next.advance(12_000);
+    assert_eq!(next.totals().objects, 0);
+    assert_eq!(next.offline, [STORE]);
+}
+
+#[test]
+fn a_put_or_a_remove_of_a_pending_key_is_final() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(STORE, 1, 64 * MIB);
+    cluster.mount(OTHER_STORE, 1, 64 * MIB);
+    let first = PutOptions {
+        preferred_segments: vec![memory(STORE, 1, 1).segment.segment],
+        ..PutOptions::default()
+    };
+    for name in [b"replaced", b"removed!"] {
+        let grant = cluster.put_start_with(WRITER, name, MIB, &first).expect("there is room");
+        cluster.put_end(name, grant.sequence).expect("current");
+    }
+    let old = cluster.get(b"replaced").expect("readable");
+    let mut next = restart(&mut cluster);
+    reopen(&mut next, OTHER_STORE, vec![again(OTHER_STORE, 1, 64 * MIB)]);
+    assert_eq!(code(next.remove(b"removed!", false)), Some(ErrorCode::NotFound));
+    let grant = next.put(WRITER, b"replaced", 2 * MIB).expect("a hidden entry is superseded");
+    assert_eq!(next.purpose_at(old.replicas[0]), None);
+    reopen(&mut next, STORE, vec![again(STORE, 1, 64 * MIB)]);
+    assert!(!next.exists(b"removed!"));
+    let located = next.get(b"replaced").expect("the new object");
+    assert_eq!(located.replicas, grant.replicas);
+    assert_eq!(next.totals().held_bytes, 2 * MIB, "readers of before may still read");
+}
+
+// R46
+#[test]
+fn nothing_is_placed_over_what_was_restored() {
+    let mut cluster = Cluster::new(2);
+    cluster.mount(STORE, 1, 16 * MIB);
+    for number in 0..100 {
+        cluster.put(WRITER, &key(number), 100_000).expect("there is room");
+    }
+    let mut next = restart(&mut cluster);
+    reopen(&mut next, STORE, vec![again(STORE, 1, 16 * MIB)]);
+    // Every message is followed by a check that no two ranges overlap.
+    for number in 1000..1200 {
+        let _ = next.put(WRITER, &key(number), 100_000);
+        next.advance(50);
+    }
+    assert!(next.totals().evicted_objects > 0);
+}
+
+#[test]
+fn eviction_goes_on_in_the_order_of_before() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(STORE, 1, 64 * MIB);
+    for number in 0..50 {
+        cluster.put(WRITER, &key(number), MIB).expect("there is room");
+        cluster.advance(1_000);
+    }
+    cluster.get(&key(3)).expect("readable");
+    cluster.advance(30_000);
+    let mut next = restart(&mut cluster);
+    reopen(&mut next, STORE, vec![again(STORE, 1, 64 * MIB)]);
+    next.advance(11_000);
+    for number in 100..125 {
+        next.put(WRITER, &key(number), MIB).expect("the oldest make room");
+        next.advance(100);
+    }
+    assert!(next.exists(&key(3)), "the one that was read is young");
+    assert!(!next.exists(&key(0)) && !next.exists(&key(5)), "the oldest went");
+    assert!(next.exists(&key(49)), "the youngest stayed");
+}
+
+#[test]
+fn whatever_waits_is_answered_when_the_master_comes_to_rest() {
+    let mut cluster = Cluster::new(2);
+    cluster.mount(STORE, 1, 4 * MIB);
+    let ids: Vec<_> = (0..8)
+        .map(|number| {
+            cluster.send_put_start(WRITER, &key(number), MIB, &PutOptions::default())
+        })
+        .collect();
+    // The first ones wait for their first span when the order to rest comes.
+    cluster.quiesce();
+    let refused = ids
+        .into_iter()
+        .filter(|id| {
+            let answer = cluster.take_shard_answer(*id);
+            matches!(answer, mooring_actors::shard::message::ShardReply::Started(ref answers)
+                if answers[0].as_ref().is_err_and(|refusal| refusal.code == ErrorCode::Restarting))
+        })
+        .count();
+    assert!(refused > 0, "some puts were waiting for space");
+    assert!(cluster.totals().parked == 0);
+}
+
+#[test]
+fn a_purpose_survives_as_what_it_was() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(STORE, 1, 64 * MIB);
+    let put = cluster.put(WRITER, b"k", MIB).expect("there is room");
+    let writing = cluster.put_start(WRITER, b"l", MIB).expect("there is room");
+    let mut next = restart(&mut cluster);
+    reopen(&mut next, STORE, vec![again(STORE, 1, 64 * MIB)]);
+    let renewed = |mut descriptor: mooring_proto::message::object::RangeDescriptor| {
+        descriptor.generation += 1;
+        descriptor
+    };
+    assert_eq!(next.purpose_at(renewed(put.replicas[0])), Some(Purpose::Readable));
+    assert_eq!(next.purpose_at(renewed(writing.replicas[0])), Some(Purpose::Held));
+}

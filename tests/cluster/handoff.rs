@@ -1,0 +1,124 @@
+//! A planned restart of the cluster in memory: come to rest, export, restore.
+
+use mooring_actors::ShardId;
+use mooring_actors::core::{CoreConfig, CoreState};
+use mooring_actors::handoff::{
+    ClientRecord, ExportError, ObjectRecord, PoolRecord, RangePlace, RangeRecord, RecordSink,
+    RestoreError, ShardRecord,
+};
+use mooring_actors::pool::Pool;
+use mooring_actors::shard::message::ShardMessage;
+
+use super::{ClientsMessage, Cluster, Envelope};
+
+/// What one master hands to the next.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Handoff {
+    pub pool: PoolRecord,
+    pub clients: Vec<ClientRecord>,
+    pub shards: Vec<ShardFile>,
+}
+
+/// The records of one shard.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ShardFile {
+    pub record: ShardRecord,
+    pub ranges: Vec<OwnedRange>,
+}
+
+/// A record with a key of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OwnedRange {
+    Object { key: Vec<u8>, record: ObjectRecord<'static> },
+    Replica { place: RangePlace, ordinal: u64 },
+    Hold { place: RangePlace, length_bytes: u64, left_ms: u64 },
+}
+
+impl OwnedRange {
+    pub fn record(&self) -> RangeRecord<'_> {
+        match self {
+            OwnedRange::Object { key, record } => {
+                RangeRecord::Object(ObjectRecord { key, ..*record })
+            }
+            OwnedRange::Replica { place, ordinal } => {
+                RangeRecord::Replica { place: *place, ordinal: *ordinal }
+            }
+            OwnedRange::Hold { place, length_bytes, left_ms } => {
+                RangeRecord::Hold { place: *place, length_bytes: *length_bytes, left_ms: *left_ms }
+            }
+        }
+    }
+}
+
+impl RecordSink for ShardFile {
+    fn range(&mut self, record: &RangeRecord<'_>) -> Result<(), ExportError> {
+        self.ranges.push(match *record {
+            RangeRecord::Object(record) => OwnedRange::Object {
+                key: record.key.to_vec(),
+                record: ObjectRecord { key: b"", ..record },
+            },
+            RangeRecord::Replica { place, ordinal } => OwnedRange::Replica { place, ordinal },
+            RangeRecord::Hold { place, length_bytes, left_ms } => {
+                OwnedRange::Hold { place, length_bytes, left_ms }
+            }
+        });
+        Ok(())
+    }
+
+    fn finish(&mut self, record: &ShardRecord) -> Result<(), ExportError> {
+        self.record = *record;
+        Ok(())
+    }
+}
+
+impl Cluster {
+    /// Brings all actors to rest; every open request is answered by then.
+    pub fn quiesce(&mut self) {
+        self.queue.push_back(Envelope::ToClients(ClientsMessage::Quiesce));
+        for number in 0..self.route.shards() {
+            self.queue.push_back(Envelope::ToShard(ShardId(number), ShardMessage::Quiesce));
+        }
+        self.settle();
+        assert_eq!(self.shards_at_rest, self.shards.len(), "every shard comes to rest");
+        assert!(self.open.is_empty(), "answered: {:?} are open at rest", self.open);
+    }
+
+    /// What the master hands over. It must be at rest.
+    pub fn export(&self) -> Handoff {
+        let pool = self.pool.export(self.now);
+        let mounts: Vec<_> = pool.segments.iter().map(|segment| segment.mount()).collect();
+        let shards = self.shards.iter().map(|shard| {
+            let mut file = ShardFile::default();
+            let record = shard.export(self.now, &mounts, &mut file).expect("the sink takes all");
+            file.finish(&record).expect("the sink takes all");
+            file
+        });
+        Handoff { shards: shards.collect(), clients: self.clients.export(), pool }
+    }
+
+    /// The next master, with what this one has handed over, and as many shards.
+    pub fn restored(&self, handoff: &Handoff) -> Result<Cluster, RestoreError> {
+        let mut next = Cluster::with(self.route.shards(), self.settings.clone());
+        next.route = self.route;
+        let config = CoreConfig {
+            route: self.route,
+            settings: self.settings.clone(),
+            ..CoreConfig::new(self.route.shards(), 0, super::INCARNATION_AFTER)
+        };
+        let segments = Pool::restored_segments(&handoff.pool)?;
+        let floor = handoff.shards.iter().map(|file| file.record.next_sequence).max();
+        let mut shards = Vec::new();
+        for (file, number) in handoff.shards.iter().zip(0..) {
+            let mut restore = config.restore_shard(ShardId(number), &segments);
+            for range in &file.ranges {
+                restore.range(&range.record())?;
+            }
+            shards.push(restore.finish(file.record.objects, floor.unwrap_or(0))?);
+        }
+        let state = CoreState::restored(&config, &handoff.pool, &handoff.clients, shards)?;
+        (next.shards, next.pool, next.clients) = state.into_parts();
+        next.now = mooring_actors::Moment::from_ms(0);
+        next.incarnation = super::INCARNATION_AFTER;
+        Ok(next)
+    }
+}
