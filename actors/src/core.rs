@@ -1,6 +1,7 @@
 //! All actors together: how they are started, and the handle by which front ends reach them.
 
 mod launch;
+mod reshape;
 mod rest;
 mod state;
 
@@ -13,6 +14,8 @@ use mooring_proto::message::segment::SegmentEntry;
 use mooring_proto::{ClientId, Incarnation};
 use tokio::sync::{broadcast, oneshot, watch};
 
+pub use self::reshape::Reshape;
+pub use self::state::CoreState;
 use crate::clients::actor::{ClientsActor, ListCall, PingCall};
 use crate::clients::{ClientCounts, ClientsMessage};
 use crate::clock::Clock;
@@ -22,7 +25,6 @@ use crate::pool::message::{PoolReply, PoolRequest, PoolTotals};
 use crate::route::{Route, ShardId};
 use crate::shard::actor::{ShardActor, ShardCall};
 use crate::shard::message::{ShardReply, ShardRequest, ShardTotals};
-pub use self::state::CoreState;
 pub use crate::shell::CallError;
 use crate::shell::{Lanes, call_error};
 

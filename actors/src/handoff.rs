@@ -165,6 +165,9 @@ pub struct ShardRecord {
     pub objects: u64,
     /// Held ranges in the file.
     pub holds: u64,
+    /// Ranges in the file that lie in spans of other shards: none unless the number of shards has
+    /// changed before. With any, the files must be restored together.
+    pub aliens: u64,
     /// The next number of a put; the next master goes on above it.
     pub next_sequence: u64,
 }

@@ -9,6 +9,7 @@ pub mod message;
 pub mod restore;
 pub mod state;
 
+mod abroad;
 pub(crate) mod actor;
 pub mod check;
 mod evict;

@@ -224,9 +224,7 @@ fn whatever_waits_is_answered_when_the_master_comes_to_rest() {
     let mut cluster = Cluster::new(2);
     cluster.mount(STORE, 1, 4 * MIB);
     let ids: Vec<_> = (0..8)
-        .map(|number| {
-            cluster.send_put_start(WRITER, &key(number), MIB, &PutOptions::default())
-        })
+        .map(|number| cluster.send_put_start(WRITER, &key(number), MIB, &PutOptions::default()))
         .collect();
     // The first ones wait for their first span when the order to rest comes.
     cluster.quiesce();
@@ -256,4 +254,130 @@ fn a_purpose_survives_as_what_it_was() {
     };
     assert_eq!(next.purpose_at(renewed(put.replicas[0])), Some(Purpose::Readable));
     assert_eq!(next.purpose_at(renewed(writing.replicas[0])), Some(Purpose::Held));
+}
+
+/// A cluster of three shards with objects of sizes that share pages, some of them with two replicas.
+fn crowded() -> Cluster {
+    let mut cluster = Cluster::new(3);
+    cluster.mount(STORE, 1, 64 * MIB);
+    cluster.mount(OTHER_STORE, 1, 64 * MIB);
+    let two = PutOptions { replicas: 2, ..PutOptions::default() };
+    for number in 0..200 {
+        let options = if number % 3 == 0 { two.clone() } else { PutOptions::default() };
+        let size_bytes = 1_000 + number * 777 % 100_000;
+        let grant =
+            cluster.put_start_with(WRITER, &key(number), size_bytes, &options).expect("room");
+        cluster.put_end(&key(number), grant.sequence).expect("current");
+    }
+    cluster
+}
+
+fn reopen_both(cluster: &mut Cluster) {
+    reopen(cluster, STORE, vec![again(STORE, 1, 64 * MIB)]);
+    reopen(cluster, OTHER_STORE, vec![again(OTHER_STORE, 1, 64 * MIB)]);
+}
+
+#[test]
+fn another_number_of_shards_finds_every_object_where_it_was() {
+    for shards in [1, 2, 5] {
+        let mut cluster = crowded();
+        let places: Vec<_> =
+            (0..200).map(|number| cluster.get(&key(number)).expect("readable")).collect();
+        cluster.quiesce();
+        let mut next = cluster.reshaped(&cluster.export(), shards).expect("sound");
+        reopen_both(&mut next);
+        for (number, place) in (0..).zip(&places) {
+            let located = next.get(&key(number)).expect("readable again");
+            let offsets = |located: &mooring_proto::message::object::Located| {
+                let mut offsets: Vec<_> = located
+                    .replicas
+                    .iter()
+                    .map(|replica| (replica.slot, replica.offset_bytes))
+                    .collect();
+                offsets.sort_unstable();
+                offsets
+            };
+            assert_eq!(offsets(&located), offsets(place));
+        }
+        next.check().expect("sound");
+    }
+}
+
+#[test]
+fn a_range_in_a_span_of_another_shard_is_freed_held_and_used_again() {
+    let mut cluster = crowded();
+    cluster.quiesce();
+    let mut next = cluster.reshaped(&cluster.export(), 2).expect("sound");
+    reopen_both(&mut next);
+    for number in 0..100 {
+        assert_eq!(
+            next.remove(&key(number), false).map_err(|refusal| refusal.code),
+            Err(ErrorCode::Leased)
+        );
+        next.remove(&key(number), true).expect("forced");
+    }
+    assert!(next.totals().held_bytes > 0, "readers may still read");
+    next.advance(12_000);
+    assert_eq!(next.totals().held_bytes, 0);
+    let (removed, kept) = next.remove_all(false);
+    assert_eq!((removed, kept), (100, 0));
+    let totals = next.totals();
+    assert_eq!((totals.allocated_bytes, totals.objects), (0, 0));
+    // All of the memory serves again: the whole of a segment for one object.
+    next.advance(100);
+    next.put(WRITER, b"whole", 50 * MIB).expect("nothing is left behind");
+}
+
+#[test]
+fn a_second_restart_and_another_number_of_shards_again_lose_nothing() {
+    let mut cluster = crowded();
+    cluster.quiesce();
+    let mut second = cluster.reshaped(&cluster.export(), 2).expect("sound");
+    reopen_both(&mut second);
+    second.incarnation = crate::cluster::INCARNATION_AFTER;
+    second.put(WRITER, b"between", MIB).expect("room");
+    second.quiesce();
+    let handoff = second.export();
+    assert!(handoff.shards.iter().any(|file| file.record.aliens > 0));
+    let mut third = second.reshaped(&handoff, 3).expect("sound");
+    let with = |client, number| MountRequest {
+        mounted_with: Some(crate::cluster::INCARNATION_AFTER),
+        ..memory(client, number, 64 * MIB)
+    };
+    reopen(&mut third, STORE, vec![with(STORE, 1)]);
+    reopen(&mut third, OTHER_STORE, vec![with(OTHER_STORE, 1)]);
+    for number in 0..200 {
+        assert!(third.exists(&key(number)), "object {number} was lost");
+    }
+    assert!(third.exists(b"between"));
+}
+
+#[test]
+fn a_full_pool_evicts_through_ranges_in_spans_of_other_shards() {
+    let mut cluster = crowded();
+    cluster.quiesce();
+    let mut next = cluster.reshaped(&cluster.export(), 2).expect("sound");
+    reopen_both(&mut next);
+    next.advance(12_000);
+    for number in 1000..1200 {
+        next.put(WRITER, &key(number), MIB).expect("what is old makes room");
+        next.advance(20);
+    }
+    next.put(WRITER, b"large", 40 * MIB).expect("a window is vacated");
+}
+
+#[test]
+fn a_segment_with_ranges_in_spans_of_other_shards_is_lost_as_a_whole() {
+    let mut cluster = crowded();
+    cluster.quiesce();
+    let mut next = cluster.reshaped(&cluster.export(), 2).expect("sound");
+    reopen_both(&mut next);
+    let segment = memory(STORE, 1, 1).segment.segment;
+    next.unmount(Some(STORE), segment, 0).expect("the owner");
+    next.advance(1_000);
+    let segment = memory(OTHER_STORE, 1, 1).segment.segment;
+    next.unmount(Some(OTHER_STORE), segment, 0).expect("the owner");
+    next.advance(1_000);
+    let totals = next.totals();
+    assert_eq!((totals.objects, totals.allocated_bytes, totals.held_bytes), (0, 0, 0));
 }

@@ -198,12 +198,11 @@ fn a_remove_all_goes_in_slices_and_gets_come_between() {
     while !cluster.queue.is_empty() {
         assert!(deliver_and_weigh(&mut cluster) <= 128, "a slice is bounded");
         turns += 1;
-        if asked.is_none_or(|id| matches!(cluster.answers.get(&id), Some(Answer::Shard(_)))) {
-            if cluster.totals().objects > 1 {
-                let batch = cluster.batch(&[&key(4_999)]);
-                asked = Some(cluster.send_shard(ShardId(0), ShardRequest::Get { batch }));
-                gets += 1;
-            }
+        let answered = |id| matches!(cluster.answers.get(&id), Some(Answer::Shard(_)));
+        if asked.is_none_or(answered) && cluster.totals().objects > 1 {
+            let batch = cluster.batch(&[&key(4_999)]);
+            asked = Some(cluster.send_shard(ShardId(0), ShardRequest::Get { batch }));
+            gets += 1;
         }
         let between = |envelope: &Envelope| matches!(envelope, Envelope::ToShard(..));
         assert!(cluster.queue.iter().filter(|e| between(e)).count() <= 2, "a get waits one slice");

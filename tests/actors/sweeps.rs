@@ -27,7 +27,7 @@ fn silence_stores(cluster: &mut Cluster) {
     // Twice the TTL, and one more since it looks like an outage of the network.
     while cluster.offline.is_empty() {
         cluster.now = cluster.now.after_ms(10);
-        if cluster.now.as_ms() % 1_000 == 0 {
+        if cluster.now.as_ms().is_multiple_of(1_000) {
             let id = cluster.ticket();
             let ping = ClientsMessage::Ping { id, client: READER, mounted_segments: 0 };
             cluster.queue.push_back(Envelope::ToClients(ping));

@@ -1,7 +1,7 @@
 //! A planned restart of the cluster in memory: come to rest, export, restore.
 
 use mooring_actors::ShardId;
-use mooring_actors::core::{CoreConfig, CoreState};
+use mooring_actors::core::{CoreConfig, CoreState, Reshape};
 use mooring_actors::handoff::{
     ClientRecord, ExportError, ObjectRecord, PoolRecord, RangePlace, RangeRecord, RecordSink,
     RestoreError, ShardRecord,
@@ -116,6 +116,33 @@ impl Cluster {
             shards.push(restore.finish(file.record.objects, floor.unwrap_or(0))?);
         }
         let state = CoreState::restored(&config, &handoff.pool, &handoff.clients, shards)?;
+        (next.shards, next.pool, next.clients) = state.into_parts();
+        next.now = mooring_actors::Moment::from_ms(0);
+        next.incarnation = super::INCARNATION_AFTER;
+        Ok(next)
+    }
+
+    /// The next master with another number of shards.
+    pub fn reshaped(&self, handoff: &Handoff, shards: u16) -> Result<Cluster, RestoreError> {
+        let mut next = Cluster::with(shards, self.settings.clone());
+        let config = CoreConfig {
+            route: next.route,
+            settings: self.settings.clone(),
+            ..CoreConfig::new(shards, 0, super::INCARNATION_AFTER)
+        };
+        let segments = Pool::restored_segments(&handoff.pool)?;
+        let floor = handoff.shards.iter().map(|file| file.record.next_sequence).max();
+        let objects = handoff.shards.iter().map(|file| file.record.objects).sum();
+        let mut merged: Vec<(usize, &OwnedRange)> = Vec::new();
+        for (number, file) in handoff.shards.iter().enumerate() {
+            merged.extend(file.ranges.iter().map(|range| (number, range)));
+        }
+        merged.sort_by_key(|(_, range)| range.record().place());
+        let mut reshape = Reshape::new(&config, &segments, handoff.shards.len());
+        for (file, range) in merged {
+            reshape.range(file, &range.record())?;
+        }
+        let state = reshape.finish(&handoff.pool, &handoff.clients, objects, floor.unwrap_or(0))?;
         (next.shards, next.pool, next.clients) = state.into_parts();
         next.now = mooring_actors::Moment::from_ms(0);
         next.incarnation = super::INCARNATION_AFTER;

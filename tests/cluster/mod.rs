@@ -2,6 +2,7 @@
 //! only when a test steps it, and the invariants are checked after every message.
 
 #![allow(
+    clippy::enum_variant_names,
     dead_code,
     missing_docs,
     unreachable_pub,
@@ -33,7 +34,7 @@ use mooring_proto::message::segment::{MountGrant, MountRequest, Segment};
 use mooring_proto::{ClientId, Incarnation, SegmentId};
 
 /// The identity of the master in tests.
-pub const INCARNATION: Incarnation = Incarnation(0x0a11_ce);
+pub const INCARNATION: Incarnation = Incarnation(0x000a_11ce);
 
 /// The identity of the master after a restart.
 pub const INCARNATION_AFTER: Incarnation = Incarnation(0x0b0b);
@@ -196,6 +197,9 @@ impl Cluster {
                 self.queue.push_back(Envelope::ToShard(shard, ShardMessage::Continue));
             }
             ShardEffect::AtRest => self.shards_at_rest += 1,
+            ShardEffect::Tell { shard, message } => {
+                self.queue.push_back(Envelope::ToShard(shard, ShardMessage::Peer(message)));
+            }
         }
     }
 

@@ -6,8 +6,8 @@ use kameo::actor::{ActorRef, PreparedActor, Spawn};
 use tokio::sync::{broadcast, mpsc, watch};
 
 use super::{Core, CoreConfig, CoreState, Layout, SegmentTable, Shared};
-use crate::clients::actor::{ClientsActor, ClientsArgs};
 use crate::clients::ClientCounts;
+use crate::clients::actor::{ClientsActor, ClientsArgs};
 use crate::clock::Clock;
 use crate::pool::actor::{PoolActor, PoolArgs};
 use crate::route::ShardId;

@@ -86,6 +86,10 @@ impl ShardActor {
                 let _ = self.lanes.pool.send(PoolMessage::Shard { shard: self.id, report });
             }
             ShardEffect::Continue => self.slice_due = true,
+            ShardEffect::Tell { shard, message } => {
+                let lane = &self.lanes.shards[usize::from(shard.0)];
+                let _ = lane.send(ShardMessage::Peer(message));
+            }
             ShardEffect::AtRest => {
                 self.at_rest = true;
                 for caller in self.rest_awaited.drain(..) {

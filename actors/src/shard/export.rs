@@ -5,17 +5,16 @@ use std::ops::ControlFlow;
 
 use mooring_proto::error::ErrorCode;
 
-use super::message::{ShardEffect, ShardMessage, ShardReply, ShardRequest};
+use super::message::{PeerMessage, ShardEffect, ShardMessage, ShardReply, ShardRequest};
 use super::objects::{ObjectHandle, ObjectState};
 use super::ranges::{RangeHandle, RangeState, SegmentIndex};
 use super::remove::Sweep;
 use super::state::Shard;
-use crate::handoff::{
-    ExportError, ObjectRecord, RangePlace, RangeRecord, RecordSink, ShardRecord,
-};
+use crate::handoff::{ExportError, ObjectRecord, RangePlace, RangeRecord, RecordSink, ShardRecord};
 use crate::moment::Moment;
 use crate::pages::PageRun;
 use crate::pool::message::{Mount, PoolOrder, Remnant, ShardReport};
+use crate::route::ShardId;
 
 /// How far a shard has come on its way to rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,8 +22,10 @@ pub(super) enum Rest {
     /// It works.
     #[default]
     Working,
-    /// It changes nothing any more; the pool may still send it orders.
+    /// It decides nothing any more; the pool and other shards may still have something to say.
     Still,
+    /// The pool has said its last word, other shards may have something to say.
+    PoolQuiesced,
     /// No message to it is under way either.
     AtRest,
 }
@@ -48,12 +49,22 @@ impl Shard {
                 }
             }
         }
+        self.tell_peers(effects);
+        for number in (0..self.config.route.shards()).filter(|n| *n != self.config.shard.0) {
+            let (shard, message) = (ShardId(number), PeerMessage::Quiesced);
+            effects.push(ShardEffect::Tell { shard, message });
+        }
         self.rest = Rest::Still;
         effects.push(ShardEffect::Report(ShardReport::Quiesced));
     }
 
     /// Takes a message that comes too late. What is asked is answered, and nothing changes.
-    pub(super) fn apply_at_rest(&mut self, message: ShardMessage, effects: &mut Vec<ShardEffect>) {
+    pub(super) fn apply_at_rest(
+        &mut self,
+        now: Moment,
+        message: ShardMessage,
+        effects: &mut Vec<ShardEffect>,
+    ) {
         match message {
             ShardMessage::Request { id, request, .. } => {
                 let reply = match request {
@@ -64,10 +75,10 @@ impl Shard {
                 effects.push(ShardEffect::Reply { id, reply });
             }
             // The pool is at rest too, and this is its last order.
-            ShardMessage::Pool(PoolOrder::Quiesced) => {
-                self.rest = Rest::AtRest;
-                effects.push(ShardEffect::AtRest);
-            }
+            ShardMessage::Pool(PoolOrder::Quiesced) => self.rest = Rest::PoolQuiesced,
+            // What other shards freed before they came to rest is free or held here.
+            ShardMessage::Peer(PeerMessage::EvictAlien { .. }) => {}
+            ShardMessage::Peer(message) => self.take_peer_message(now, message),
             // Orders that crossed the shard's last report. Pages that are granted now stay unused:
             // the handoff says which ranges are used, not whose the pages are.
             ShardMessage::Pool(_)
@@ -75,6 +86,10 @@ impl Shard {
             | ShardMessage::Continue
             | ShardMessage::Tick
             | ShardMessage::Quiesce => {}
+        }
+        if self.rest == Rest::PoolQuiesced && self.peers_at_rest + 1 == self.config.route.shards() {
+            self.rest = Rest::AtRest;
+            effects.push(ShardEffect::AtRest);
         }
     }
 
@@ -91,6 +106,16 @@ impl Shard {
             }
             ControlFlow::Continue(())
         });
+        for range in self.ledger.ranges().aliens(index) {
+            let until = self.ledger.objects().lease_until(self.ledger.owner(range));
+            if until > now {
+                remnants.push(Remnant {
+                    offset_bytes: self.ledger.ranges().offset_bytes(range),
+                    length_bytes: self.ledger.ranges().length_bytes(range),
+                    until,
+                });
+            }
+        }
         remnants
     }
 
@@ -144,12 +169,21 @@ impl Shard {
             if !known.is_some_and(|segment| segment.mount == *mount) {
                 continue;
             }
+            let index = SegmentIndex(mount.slot.0);
+            let offset_of = |range: &RangeHandle| self.ledger.ranges().offset_bytes(*range);
+            let mut aliens: Vec<RangeHandle> = self.ledger.ranges().aliens(index).collect();
+            aliens.sort_unstable_by_key(|range| std::cmp::Reverse(offset_of(range)));
+            export.record.aliens += aliens.len() as u64;
             let mut result = Ok(());
-            self.walk(SegmentIndex(mount.slot.0), |range, state| {
-                result = export.range(place, range, state, sink);
+            self.walk(index, |range, state| {
+                result = export.aliens_below(place, offset_of(&range), &mut aliens, sink);
+                if result.is_ok() {
+                    result = export.range(place, range, state, sink);
+                }
                 if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });
             result?;
+            export.aliens_below(place, u64::MAX, &mut aliens, sink)?;
         }
         Ok(export.record)
     }
@@ -166,6 +200,21 @@ struct Export<'a> {
 }
 
 impl Export<'_> {
+    /// The next alien ranges in order, which stand at the end of the list.
+    fn aliens_below(
+        &mut self,
+        place: u32,
+        offset_bytes: u64,
+        aliens: &mut Vec<RangeHandle>,
+        sink: &mut dyn RecordSink,
+    ) -> Result<(), ExportError> {
+        let ranges = self.shard.ledger.ranges();
+        while let Some(alien) = aliens.pop_if(|range| ranges.offset_bytes(*range) < offset_bytes) {
+            self.range(place, alien, RangeState::Used, sink)?;
+        }
+        Ok(())
+    }
+
     fn range(
         &mut self,
         segment: u32,

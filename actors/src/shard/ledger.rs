@@ -5,6 +5,7 @@
 //! a crash as harmless as a planned restart. Leases and recency are not lasting in this sense: they
 //! only ever protect longer or order otherwise, so they are touched directly.
 
+use super::abroad::Abroad;
 use super::holds::Holds;
 use super::index::Index;
 use super::keys::{KeyAddress, Keys, KeysFull};
@@ -24,6 +25,7 @@ pub(super) struct Ledger {
     objects: Objects,
     ranges: Ranges,
     holds: Holds,
+    abroad: Abroad,
 }
 
 /// A new object.
@@ -66,6 +68,7 @@ impl Ledger {
             objects: Objects::new(),
             ranges: Ranges::new(),
             holds: Holds::default(),
+            abroad: Abroad::default(),
         }
     }
 
@@ -219,16 +222,23 @@ impl Ledger {
         } else if self.objects.flags(object).hard_pin {
             segments.note_pinned(segment, -(length_bytes as i64));
         }
-        match held_until.filter(|until| *until > now) {
+        let held_until = held_until.filter(|until| *until > now);
+        let offset_bytes = self.ranges.offset_bytes(range);
+        if self.ranges.is_alien(range) {
+            let (mount, sequence) = (segments.at(segment).mount, self.objects.sequence(object));
+            self.abroad.leave(range, mount, offset_bytes, sequence, held_until);
+        }
+        match held_until {
             None => {
                 segments.note_freed(segment, length_bytes);
                 self.ranges.free(range);
             }
             Some(until) if segments.lost(segment) => {
-                let offset_bytes = self.ranges.offset_bytes(range);
                 segments.note_remnant(segment, Remnant { offset_bytes, length_bytes, until });
                 self.ranges.free(range);
             }
+            // The owner of the span holds it.
+            Some(_) if self.ranges.is_alien(range) => self.ranges.free(range),
             Some(until) => {
                 let hold = self.holds.add(range, until);
                 self.ranges.hold(range, hold);
@@ -369,6 +379,16 @@ impl Ledger {
         std::iter::successors(first, |range| {
             Some(self.ranges.sibling(*range)).filter(|sibling| !sibling.is_none())
         })
+    }
+
+    /// What is known of ranges abroad.
+    pub(super) fn abroad(&self) -> &Abroad {
+        &self.abroad
+    }
+
+    /// What is known of ranges abroad, to change.
+    pub(super) fn abroad_mut(&mut self) -> &mut Abroad {
+        &mut self.abroad
     }
 
     /// The records, to read.

@@ -6,10 +6,11 @@ use mooring_proto::message::inspect::KeyEntry;
 use mooring_proto::message::object::{Located, PutOptions, PutStartGrant};
 use mooring_proto::{ClientId, Incarnation};
 
+use super::ranges::RangeHandle;
 use crate::moment::Moment;
-use crate::pool::message::{PoolOrder, ShardReport};
+use crate::pool::message::{Mount, PoolOrder, ShardReport};
 use crate::request::RequestId;
-use crate::route::KeyHash;
+use crate::route::{KeyHash, ShardId};
 
 /// One message to a shard.
 #[derive(Debug)]
@@ -32,8 +33,35 @@ pub enum ShardMessage {
     Continue,
     /// Time has passed.
     Tick,
+    /// What another shard says.
+    Peer(PeerMessage),
     /// Come to rest: answer what waits and change nothing from here on.
     Quiesce,
+}
+
+/// What one shard tells another about ranges of its objects that lie in the other's spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerMessage {
+    /// To the owner of the span: the object of this range is gone.
+    FreeForeign {
+        /// The segment.
+        mount: Mount,
+        /// Where the range begins.
+        offset_bytes: u64,
+        /// The put of the object. A range of any other put is not meant.
+        sequence: u64,
+        /// Until when somebody may still read the range.
+        held_until: Option<Moment>,
+    },
+    /// To the home of the object: its range is in the way of a larger one; evict it if it may go.
+    EvictAlien {
+        /// The range as its home knows it.
+        alien: RangeHandle,
+        /// The put of the object. A range of any other put is not meant.
+        sequence: u64,
+    },
+    /// The sender has come to rest: this is the last that it says.
+    Quiesced,
 }
 
 /// One key of a batch: where it stands in the frame that carried it.
@@ -261,6 +289,13 @@ pub enum ShardEffect {
     Report(ShardReport),
     /// Send [`ShardMessage::Continue`] to this shard, behind what already waits.
     Continue,
+    /// Tell another shard.
+    Tell {
+        /// Which.
+        shard: ShardId,
+        /// What.
+        message: PeerMessage,
+    },
     /// The shard and the pool are at rest, and no message between them is under way.
     AtRest,
 }

@@ -45,7 +45,7 @@ pub(crate) struct Ranges {
 /// A range of bytes in a segment. It stays the same until the range is freed, and is then used
 /// again for another.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct RangeHandle(pub(crate) u32);
+pub struct RangeHandle(pub(crate) u32);
 
 /// The slot of a segment in the pool's table.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

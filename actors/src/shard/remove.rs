@@ -144,7 +144,8 @@ impl Shard {
         effects: &mut Vec<ShardEffect>,
     ) {
         for _ in 0..SWEPT_MAX {
-            match self.ledger.ranges().first_in(index) {
+            let ranges = self.ledger.ranges();
+            match ranges.first_in(index).or_else(|| ranges.first_alien(index)) {
                 Some(range) => self.sweep_range(now, range),
                 None => {
                     let mount = self.segments.at(index).mount;
@@ -159,9 +160,18 @@ impl Shard {
     }
 
     fn sweep_range(&mut self, now: Moment, range: RangeHandle) {
-        if self.ledger.ranges().state(range) == RangeState::Held {
-            self.ledger.release_lost_hold(&mut self.segments, range);
-            return;
+        match self.ledger.ranges().state(range) {
+            RangeState::Held => {
+                self.ledger.release_lost_hold(&mut self.segments, range);
+                return;
+            }
+            // Who may still read it is known at the home of its object, which sweeps it too.
+            RangeState::Foreign => {
+                self.ledger.abroad_mut().forget_home(range);
+                self.ledger.ranges_mut().free(range);
+                return;
+            }
+            RangeState::Used | RangeState::Free => {}
         }
         let object = self.ledger.owner(range);
         let in_use_until = match self.unfinished.of(object) {

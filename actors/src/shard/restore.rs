@@ -7,26 +7,39 @@ use std::collections::HashMap;
 
 use mooring_proto::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX};
 
+use super::abroad::Home;
 use super::config::ShardConfig;
 use super::ledger::Restored;
 use super::objects::ObjectHandle;
-use super::ranges::{LayError, RangeHandle, RangeState, SegmentIndex};
 use super::put::SEQUENCE_STEP;
+use super::ranges::{LayError, RangeHandle, RangeState, SegmentIndex};
 use super::state::Shard;
 use crate::handoff::{ObjectRecord, RangePlace, RangeRecord, RestoreError, RestoredSegment};
 use crate::moment::Moment;
 use crate::pages::PageRun;
 use crate::pool::message::{Mount, SegmentSlot};
+use crate::route::ShardId;
 
 /// The pages that a shard's ranges lie in, by segment.
 pub type OwnedPages = Vec<(SegmentSlot, Vec<PageRun>)>;
 
+/// An object that was restored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RestoredObject {
+    handle: ObjectHandle,
+    pub(crate) size_bytes: u64,
+    sequence: u64,
+    idle_class: usize,
+}
+
+/// A range of an own object in a span of another shard.
+pub(crate) type AlienRange = RangeHandle;
+
 /// An object of which further replicas are to come.
 #[derive(Clone, Copy, Debug)]
 struct Several {
-    object: ObjectHandle,
+    object: RestoredObject,
     missing: u8,
-    idle_class: usize,
 }
 
 /// A shard that is being restored.
@@ -70,12 +83,7 @@ impl ShardRestore {
     pub fn new(config: ShardConfig, segments: &[RestoredSegment]) -> ShardRestore {
         let mut shard = Shard::new(config);
         for segment in segments {
-            shard.mount(
-                segment.mount,
-                segment.segment,
-                segment.capacity_bytes,
-                segment.page_bytes,
-            );
+            shard.mount(segment.mount, segment.segment, segment.capacity_bytes, segment.page_bytes);
             shard.segments.at_mut(SegmentIndex(segment.mount.slot.0)).readable = false;
         }
         ShardRestore {
@@ -97,25 +105,42 @@ impl ShardRestore {
     pub fn range(&mut self, record: &RangeRecord<'_>) -> Result<(), RestoreError> {
         let segment = self.segment(record.place())?;
         match record {
-            RangeRecord::Object(object) => self.object(segment, object),
-            RangeRecord::Replica { place, ordinal } => self.replica(segment, *place, *ordinal),
+            RangeRecord::Object(object) => {
+                let ordinal = self.objects;
+                let range = self.lay_used(segment, object.place, object.size_bytes)?;
+                let restored = self.object(range, object)?;
+                if let Some(missing) = object.replicas.checked_sub(1).filter(|left| *left > 0) {
+                    self.several.insert(ordinal, Several { object: restored, missing });
+                }
+                Ok(())
+            }
+            RangeRecord::Replica { place, ordinal } => {
+                let several = self.several.get_mut(ordinal).filter(|object| object.missing > 0);
+                let Some(several) = several else {
+                    return Err(RestoreError::Dangling(format!("a replica of object {ordinal}")));
+                };
+                several.missing -= 1;
+                let object = several.object;
+                let range = self.lay_used(segment, *place, object.size_bytes)?;
+                self.replica(range, &object)
+            }
             RangeRecord::Hold { place, length_bytes, left_ms } => {
-                let ranges = self.shard.ledger.ranges_mut();
-                let range = ranges
-                    .lay(segment, place.offset_bytes, *length_bytes, RangeState::Used, 0)
-                    .map_err(|error| overlap(*place, error))?;
-                let until = Moment::from_ms(*left_ms);
-                self.shard.ledger.restore_hold(range, until);
+                let range = self.lay_used(segment, *place, *length_bytes)?;
+                self.shard.ledger.restore_hold(range, Moment::from_ms(*left_ms));
                 Ok(())
             }
         }
     }
 
     /// The segment of a place; begins it if it is the next one.
-    fn segment(&mut self, place: RangePlace) -> Result<SegmentIndex, RestoreError> {
+    pub(crate) fn segment(&mut self, place: RangePlace) -> Result<SegmentIndex, RestoreError> {
         let known = self.segments.get(place.segment as usize);
         let segment = known.ok_or_else(|| {
-            RestoreError::Dangling(format!("a range on segment {} of {}", place.segment, self.segments.len()))
+            RestoreError::Dangling(format!(
+                "a range on segment {} of {}",
+                place.segment,
+                self.segments.len()
+            ))
         })?;
         let index = SegmentIndex(segment.mount.slot.0);
         if self.open == Some(place.segment) {
@@ -139,11 +164,12 @@ impl ShardRestore {
         }
     }
 
-    fn object(
+    /// Makes the object of a range that was laid down.
+    pub(crate) fn object(
         &mut self,
-        segment: SegmentIndex,
+        range: RangeHandle,
         object: &ObjectRecord<'_>,
-    ) -> Result<(), RestoreError> {
+    ) -> Result<RestoredObject, RestoreError> {
         if object.key.is_empty() || object.key.len() > KEY_BYTES_MAX {
             return Err(RestoreError::Key(format!("a key of {} bytes", object.key.len())));
         }
@@ -155,11 +181,9 @@ impl ShardRestore {
         if self.shard.ledger.find(hash, object.key).is_some() {
             return Err(RestoreError::Key("a key stands twice".to_owned()));
         }
-        let range = self.lay_used(segment, object.place, object.size_bytes)?;
         // A reader may hold a descriptor from just before: it gets a full lease, from the moment of
         // serving.
-        let lease_until =
-            Moment::from_ms(object.lease_left_ms.max(self.shard.config.lease_ttl_ms));
+        let lease_until = Moment::from_ms(object.lease_left_ms.max(self.shard.config.lease_ttl_ms));
         let restored = Restored {
             key: object.key,
             hash,
@@ -179,34 +203,26 @@ impl ShardRestore {
             self.shard.soft_pins.add(handle, Moment::from_ms(left_ms));
         }
         let idle_class = idle_class(object.idle_ms);
-        if let Some(missing) = object.replicas.checked_sub(1).filter(|missing| *missing > 0) {
-            self.several.insert(self.objects, Several { object: handle, missing, idle_class });
-        }
         self.objects += 1;
         if !object.hard_pin {
             self.by_idleness[idle_class].push(range);
         }
-        Ok(())
+        let (size_bytes, sequence) = (object.size_bytes, object.sequence);
+        Ok(RestoredObject { handle, size_bytes, sequence, idle_class })
     }
 
-    fn replica(
+    /// Gives a range that was laid down to an object as another replica.
+    pub(crate) fn replica(
         &mut self,
-        segment: SegmentIndex,
-        place: RangePlace,
-        ordinal: u64,
+        range: RangeHandle,
+        object: &RestoredObject,
     ) -> Result<(), RestoreError> {
-        let Some(several) = self.several.get_mut(&ordinal).filter(|object| object.missing > 0)
-        else {
-            return Err(RestoreError::Dangling(format!("a replica of object {ordinal}")));
-        };
-        several.missing -= 1;
-        let Several { object, idle_class, .. } = *several;
+        let RestoredObject { handle: object, idle_class, .. } = *object;
         let ranges = self.shard.ledger.ranges();
-        if self.shard.ledger.replicas(object).any(|range| ranges.segment(range) == segment) {
+        let segment = ranges.segment(range);
+        if self.shard.ledger.replicas(object).any(|other| ranges.segment(other) == segment) {
             return Err(RestoreError::Dangling("two replicas on one segment".to_owned()));
         }
-        let size_bytes = self.shard.ledger.objects().size_bytes(object);
-        let range = self.lay_used(segment, place, size_bytes)?;
         self.shard.ledger.restore_replica(&mut self.shard.segments, object, range);
         if !self.shard.ledger.objects().flags(object).hard_pin {
             self.by_idleness[idle_class].push(range);
@@ -214,7 +230,8 @@ impl ShardRestore {
         Ok(())
     }
 
-    fn lay_used(
+    /// Lays a range of an own object down.
+    pub(crate) fn lay_used(
         &mut self,
         segment: SegmentIndex,
         place: RangePlace,
@@ -224,6 +241,45 @@ impl ShardRestore {
         ranges
             .lay(segment, place.offset_bytes, size_bytes, RangeState::Used, 0)
             .map_err(|error| overlap(place, error))
+    }
+
+    /// Lays a range down whose object is at home in another shard.
+    pub(crate) fn lay_foreign(
+        &mut self,
+        segment: SegmentIndex,
+        place: RangePlace,
+        home: ShardId,
+        alien: AlienRange,
+        object: &RestoredObject,
+    ) -> Result<(), RestoreError> {
+        let ranges = self.shard.ledger.ranges_mut();
+        let foreign = ranges
+            .lay(segment, place.offset_bytes, object.size_bytes, RangeState::Foreign, 0)
+            .map_err(|error| overlap(place, error))?;
+        let home = Home { shard: home, alien, sequence: object.sequence };
+        self.shard.ledger.abroad_mut().add_home(foreign, home);
+        Ok(())
+    }
+
+    /// Makes a range of an own object that lies in a span of another shard.
+    pub(crate) fn make_alien(
+        &mut self,
+        segment: SegmentIndex,
+        place: RangePlace,
+        size_bytes: u64,
+        host: ShardId,
+    ) -> Result<AlienRange, RestoreError> {
+        let ranges = self.shard.ledger.ranges_mut();
+        let alien = ranges
+            .alien(segment, place.offset_bytes, size_bytes, 0)
+            .map_err(|error| overlap(place, error))?;
+        self.shard.ledger.abroad_mut().add_host(alien, host);
+        Ok(alien)
+    }
+
+    /// How many objects were restored.
+    pub(crate) fn objects(&self) -> u64 {
+        self.objects
     }
 
     /// Ends the restore: the shard, and the pages that its ranges lie in. Puts are numbered above
@@ -269,8 +325,5 @@ fn idle_class(idle_ms: u64) -> usize {
 const IDLE_CLASSES: usize = 300;
 
 fn overlap(place: RangePlace, error: LayError) -> RestoreError {
-    RestoreError::Overlap(format!(
-        "segment {} at {}: {error}",
-        place.segment, place.offset_bytes
-    ))
+    RestoreError::Overlap(format!("segment {} at {}: {error}", place.segment, place.offset_bytes))
 }

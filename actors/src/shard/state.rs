@@ -36,6 +36,8 @@ pub struct Shard {
     /// A `Continue` is on its way.
     continue_asked: bool,
     pub(super) rest: Rest,
+    /// Other shards that have said their last word.
+    pub(super) peers_at_rest: u16,
 }
 
 impl Shard {
@@ -55,19 +57,21 @@ impl Shard {
             room_made: false,
             continue_asked: false,
             rest: Rest::default(),
+            peers_at_rest: 0,
         }
     }
 
     /// Takes a message and appends what follows from it.
     pub fn apply(&mut self, now: Moment, message: ShardMessage, effects: &mut Vec<ShardEffect>) {
         if self.rest != Rest::Working {
-            self.apply_at_rest(message, effects);
+            self.apply_at_rest(now, message, effects);
             return;
         }
         match message {
             ShardMessage::Request { id, deadline, request } => {
                 self.request(now, id, deadline, request, effects);
             }
+            ShardMessage::Peer(message) => self.take_peer_message(now, message),
             ShardMessage::Quiesce => {
                 self.come_to_rest(now, effects);
                 return;
@@ -84,6 +88,7 @@ impl Shard {
             self.room_made = false;
             self.resume_parked(now, effects);
         }
+        self.tell_peers(effects);
         self.report_usage(Urgency::Large, effects);
         if !self.continue_asked && self.work_left() {
             self.continue_asked = true;

@@ -71,8 +71,13 @@ impl Shard {
             }
             Task::Vacate { .. } => {
                 for (range, state) in ranges {
-                    if state == RangeState::Used && self.evictable(now, range) {
-                        self.evict(now, range);
+                    match state {
+                        RangeState::Used if self.evictable(now, range) => {
+                            self.evict(now, range);
+                        }
+                        // The page comes with a later job, when its home has freed it.
+                        RangeState::Foreign => self.ask_to_evict(range),
+                        _ => {}
                     }
                 }
                 let end = next_bytes.map_or(run.end(), |next| (next / page_bytes) as u32);
@@ -136,9 +141,11 @@ impl Shard {
                 blocked_until: Some(self.ledger.held_until(range)),
                 ..ChunkCost::default()
             },
-            RangeState::Foreign => {
-                ChunkCost { blocked_until: Some(Moment::from_ms(u64::MAX)), ..ChunkCost::default() }
-            }
+            // Whether it may go is known at the home of its object only.
+            RangeState::Foreign => ChunkCost {
+                evict_bytes: self.ledger.ranges().length_bytes(range),
+                ..ChunkCost::default()
+            },
         };
         let offset_bytes = self.ledger.ranges().offset_bytes(range);
         let end_bytes = offset_bytes + self.ledger.ranges().length_bytes(range);
@@ -169,7 +176,7 @@ impl Shard {
         }
     }
 
-    fn evictable(&self, now: Moment, range: RangeHandle) -> bool {
+    pub(super) fn evictable(&self, now: Moment, range: RangeHandle) -> bool {
         let object = self.ledger.owner(range);
         let objects = self.ledger.objects();
         objects.state(object) == ObjectState::Readable
