@@ -96,6 +96,12 @@ impl Clients {
                 known.handed_over = false;
                 known.segments = segments;
             }
+            ClientsMessage::Goodbye { client } => {
+                if self.clients.get(&client).is_some_and(|known| known.segments == 0) {
+                    self.clients.remove(&client);
+                    effects.push(ClientsEffect::Left { client });
+                }
+            }
             ClientsMessage::Tick => self.tick(now, effects),
             ClientsMessage::List { id } => {
                 effects.push(ClientsEffect::ReplyList { id, clients: self.entries(now) });
@@ -133,8 +139,11 @@ impl Clients {
     ) -> ClientsEffect {
         let known = self.hear(now, client);
         known.agreed |= known.attached && mounted_segments <= known.segments;
+        // One that was handed over with segments must say what it still has, even if that is nothing.
+        let returning = known.handed_over && known.segments > 0;
         let unsettled = !known.attached || !known.agreed || known.handed_over;
-        let need_remount = mounted_segments > 0 && (unsettled || known.segments == 0);
+        let need_remount =
+            returning || mounted_segments > 0 && (unsettled || known.segments == 0);
         ClientsEffect::ReplyPing { id, need_remount, ttl_ms: self.config.client_ttl_ms }
     }
 
@@ -172,7 +181,7 @@ impl Clients {
         for (&client, known) in &mut self.clients {
             let standing = known.judge(now, ttl_ms);
             if standing == Standing::Offline && !spared {
-                offline.push(client);
+                offline.push((client, known.segments));
                 continue;
             }
             self.counts.suspected += u64::from(standing != Standing::Active);
@@ -181,10 +190,10 @@ impl Clients {
                 effects.push(ClientsEffect::AskAttention { client, silent_ms });
             }
         }
-        for client in offline {
+        for (client, segments) in offline {
             self.clients.remove(&client);
             self.counts.offline_total += 1;
-            effects.push(ClientsEffect::Offline { client });
+            effects.push(ClientsEffect::Offline { client, segments });
         }
     }
 

@@ -232,6 +232,11 @@ impl Core {
         let _ = self.shared.lanes.clients.send(ClientsMessage::Hello { client, name });
     }
 
+    /// Tells that the last connection of a client has closed.
+    pub fn goodbye(&self, client: ClientId) {
+        let _ = self.shared.lanes.clients.send(ClientsMessage::Goodbye { client });
+    }
+
     /// Tells that a client lives, and asks how it stands. Shares no thread with shard work.
     ///
     /// # Errors

@@ -223,7 +223,8 @@ impl Cluster {
                 self.answer(id, Answer::Ping { need_remount });
             }
             ClientsEffect::AskAttention { client, .. } => self.attentions.push(client),
-            ClientsEffect::Offline { client } => {
+            ClientsEffect::Left { .. } => {}
+            ClientsEffect::Offline { client, .. } => {
                 self.offline.push(client);
                 self.queue.push_back(Envelope::ToPool(PoolMessage::ClientLost(client)));
                 for number in 0..self.route.shards() {

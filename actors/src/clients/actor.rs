@@ -91,16 +91,23 @@ impl ClientsActor {
             ClientsEffect::AskAttention { client, silent_ms } => {
                 let _ = self.args.attention.send(AttentionNeeded { client, silent_ms });
             }
-            ClientsEffect::Offline { client } => {
-                tracing::warn!(%client, "client_expired");
-                let _ = self.args.lanes.pool.send(PoolMessage::ClientLost(client));
-                for shard in &self.args.lanes.shards {
-                    let _ = shard.send(ShardMessage::ClientLost(client));
+            ClientsEffect::Offline { client, segments } => {
+                if segments > 0 {
+                    tracing::warn!(%client, segments, "client_expired");
                 }
+                let _ = self.args.lanes.pool.send(PoolMessage::ClientLost(client));
+                self.tell_shards_of_loss(client);
             }
+            ClientsEffect::Left { client } => self.tell_shards_of_loss(client),
             ClientsEffect::Quiesced => {
                 let _ = self.args.lanes.pool.send(PoolMessage::ClientsQuiesced);
             }
+        }
+    }
+
+    fn tell_shards_of_loss(&self, client: ClientId) {
+        for shard in &self.args.lanes.shards {
+            let _ = shard.send(ShardMessage::ClientLost(client));
         }
     }
 

@@ -24,6 +24,12 @@ pub enum ClientsMessage {
         /// How many segments it believes to have mounted.
         mounted_segments: u32,
     },
+    /// The last connection of a client has closed. A client without segments is forgotten; one with
+    /// segments may come back, and is judged like any other.
+    Goodbye {
+        /// Who.
+        client: ClientId,
+    },
     /// The number of segments that a client has mounted has changed.
     Mounted {
         /// Whose.
@@ -76,6 +82,13 @@ pub enum ClientsEffect {
     },
     /// The client is taken for dead: its segments go.
     Offline {
+        /// Who.
+        client: ClientId,
+        /// How many segments go with it.
+        segments: u32,
+    },
+    /// The client has left and held nothing.
+    Left {
         /// Who.
         client: ClientId,
     },

@@ -80,7 +80,7 @@ fn offline(effects: &[ClientsEffect]) -> Vec<u128> {
     effects
         .iter()
         .filter_map(|effect| match effect {
-            ClientsEffect::Offline { client } => Some(client.0),
+            ClientsEffect::Offline { client, .. } => Some(client.0),
             _ => None,
         })
         .collect()
@@ -106,7 +106,7 @@ fn a_silent_client_is_suspected_after_the_ttl_and_offline_after_twice_the_ttl() 
     assert_eq!(stage.list()[0].state, ClientState::Suspected);
     assert_eq!(offline(&stage.run(TTL_MS - TICK_MS, &[])), []);
     let effects = stage.tick_after(TICK_MS);
-    assert_eq!(effects, [ClientsEffect::Offline { client: ClientId(1) }]);
+    assert_eq!(effects, [ClientsEffect::Offline { client: ClientId(1), segments: 1 }]);
     assert_eq!(
         stage.clients.counts(),
         ClientCounts { offline_total: 1, ..ClientCounts::default() }
@@ -138,6 +138,17 @@ fn a_client_that_mounts_and_never_pings_goes_offline() {
     let mut stage = Stage::new();
     stage.hear(ClientsMessage::Mounted { client: ClientId(4), segments: 2 });
     assert_eq!(offline(&stage.run(2 * TTL_MS, &[])), [4]);
+}
+
+#[test]
+fn who_leaves_is_forgotten_unless_segments_stay_behind() {
+    let mut stage = Stage::with_holders(1);
+    stage.ping(2, 0);
+    let left = ClientsEffect::Left { client: ClientId(2) };
+    assert_eq!(stage.hear(ClientsMessage::Goodbye { client: ClientId(2) }), [left]);
+    assert_eq!(stage.hear(ClientsMessage::Goodbye { client: ClientId(2) }), []);
+    assert_eq!(stage.hear(ClientsMessage::Goodbye { client: ClientId(1) }), []);
+    assert_eq!(stage.list().len(), 1);
 }
 
 #[test]

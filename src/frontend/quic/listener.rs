@@ -13,7 +13,7 @@ use quinn::{Endpoint, Incoming, ServerConfig, TokioRuntime, VarInt};
 
 use super::budget::Budget;
 use super::connection::{self, REQUESTS_MAX, Shared};
-use super::sessions::call_for_attention;
+use super::sessions::{Sessions, call_for_attention};
 use super::{reset_key, transport};
 use crate::frontend::Context;
 use crate::tls::{ServerTls, TlsError};
@@ -77,7 +77,8 @@ impl Listener {
             Arc::new(TokioRuntime),
         )?;
         let budget = Budget::new(ALL_BYTES_MAX);
-        let shared = Arc::new(Shared { context, sessions: Arc::default(), budget });
+        let sessions = Arc::new(Sessions::new(context.core.clone()));
+        let shared = Arc::new(Shared { context, sessions, budget });
         tokio::spawn(call_for_attention(shared.context.clone(), shared.sessions.clone()));
         tokio::spawn(accept(endpoint.clone(), shared.clone()));
         Ok(Listener { endpoint, shared, client_ttl: options.client_ttl })

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use mooring_actors::core::Core;
 use mooring_proto::ClientId;
 use mooring_proto::frame::encode_attention;
 use mooring_proto::message::session::Attention;
@@ -13,12 +14,16 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::frontend::Context;
 
 /// The connections that have said hello. Touched when one comes or goes, never by a request.
-#[derive(Default)]
 pub(crate) struct Sessions {
+    core: Core,
     by_client: Mutex<HashMap<ClientId, Vec<Connection>>>,
 }
 
 impl Sessions {
+    pub(crate) fn new(core: Core) -> Sessions {
+        Sessions { core, by_client: Mutex::default() }
+    }
+
     /// A connection of this client; it counts until the value is dropped.
     pub(crate) fn enter(self: &Arc<Sessions>, client: ClientId, connection: Connection) -> Entered {
         self.locked().entry(client).or_default().push(connection.clone());
@@ -54,6 +59,7 @@ impl Drop for Entered {
             connections.retain(|it| it.stable_id() != self.connection.stable_id());
             if connections.is_empty() {
                 by_client.remove(&self.client);
+                self.sessions.core.goodbye(self.client);
             }
         }
     }
