@@ -162,3 +162,16 @@ fn evicting_one_replica_leaves_the_other_one() {
     assert_eq!(cluster.totals().evicted_objects, 0, "the object is not gone");
     assert_eq!(cluster.totals().evicted_bytes, MIB);
 }
+
+// A reader whose lease is over may have read the replica that is gone.
+#[test]
+fn an_object_that_has_lost_a_replica_is_the_same_for_a_get_and_another_one_for_a_validation() {
+    let mut cluster = Cluster::with(1, no_watermark());
+    cluster.mount(STORE, 0, 4 * MIB);
+    cluster.mount(STORE, 1, 4 * MIB);
+    let grant = put_with(&mut cluster, b"k", MIB, &replicas(2));
+    cluster.validate(b"k", grant.sequence).expect("both replicas are there");
+    cluster.unmount(None, segment(0), 0).expect("mounted");
+    assert_eq!(code(cluster.validate(b"k", grant.sequence)), Some(ErrorCode::Changed));
+    assert_eq!(cluster.get(b"k").expect("readable").sequence, grant.sequence);
+}

@@ -1,0 +1,78 @@
+//! The demo, in small.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::harness::{PATIENCE, mooring, run};
+
+#[test]
+fn the_demo_finds_every_byte_right_while_it_evicts() {
+    let sizes = ["--block-bytes", "4KiB", "--pool-bytes", "6MiB", "--limit", "60"];
+    let output = run(&[&["demo", "--json"][..], &sizes].concat());
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let figures: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let number = |name: &str| figures[name].as_f64().unwrap_or_else(|| panic!("{name}: {text}"));
+    assert_eq!(number("wrong_bytes"), 0.0);
+    assert_eq!(number("put_refused"), 0.0);
+    assert_eq!(number("requests"), 60.0);
+    assert!(number("hits") > 0.0 && number("hits") < number("block_refs"));
+    assert_eq!(number("bytes_read"), number("hits") * 4096.0);
+    assert_eq!(number("bytes_written"), number("puts") * 4096.0);
+    assert!(number("evicted_objects") > 0.0 && number("evicted_bytes") > 0.0);
+    assert!(number("elapsed_s") > 0.0);
+    for name in ["put_us", "get_us"] {
+        for quantile in ["p50", "p99", "max"] {
+            assert!(figures[name][quantile].as_u64().unwrap() > 0, "{name}.{quantile}");
+        }
+    }
+}
+
+#[test]
+fn a_trace_that_cannot_be_read_is_refused_by_name() {
+    let output = run(&["demo", "--trace", "/nowhere/trace.jsonl"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("/nowhere/trace.jsonl"), "{error}");
+}
+
+#[test]
+fn the_processes_of_a_killed_demo_end_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let logs = directory.path().join("logs");
+    let mut demo = mooring(&["demo", "--speed", "0.001", "--keep-logs", logs.to_str().unwrap()])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let files = ["master.json", "store-1.json", "store-2.json", "store-3.json"];
+    let pid = |file: &&str| -> Option<u64> {
+        let ready: Value = serde_json::from_slice(&fs::read(logs.join(file)).ok()?).ok()?;
+        ready["pid"].as_u64()
+    };
+    let pids = loop_until(|| files.iter().map(pid).collect::<Option<Vec<u64>>>());
+    assert!(pids.iter().all(|pid| runs(*pid)));
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    loop_until(|| pids.iter().all(|pid| !runs(*pid)).then_some(()));
+}
+
+/// Whether the process is there, and no zombie that nobody has collected.
+fn runs(pid: u64) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:\t"));
+    state.is_some_and(|state| !state.starts_with('Z'))
+}
+
+fn loop_until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "it takes too long");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

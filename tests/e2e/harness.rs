@@ -1,0 +1,212 @@
+//! Starts processes of the binary, waits until they serve, and ends them.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// The binary under test.
+pub(crate) const MOORING: &str = env!("CARGO_BIN_EXE_mooring");
+
+/// A command of the binary that sees no settings of whoever runs the tests.
+pub(crate) fn mooring(arguments: &[&str]) -> Command {
+    let mut command = Command::new(MOORING);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("MOORING_") || name == "RUST_LOG" {
+            command.env_remove(name);
+        }
+    }
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    mooring(arguments).output().unwrap()
+}
+
+/// A process of the binary. It is killed when it is dropped, and its log must then have no ERROR
+/// line that was not expected.
+pub(crate) struct Process {
+    child: Child,
+    directory: TempDir,
+    expected_errors: Vec<String>,
+}
+
+impl Process {
+    /// Starts a server with a ready file and a log of its own, and waits until it serves.
+    pub(crate) fn serving(arguments: &[&str]) -> Process {
+        let mut process = Process::starting(arguments);
+        let ready = process.ready_path();
+        process.wait_until("it serves", || ready.exists());
+        process
+    }
+
+    /// Starts a server, and does not wait.
+    pub(crate) fn starting(arguments: &[&str]) -> Process {
+        let directory = tempfile::tempdir().unwrap();
+        let log = File::create(directory.path().join("log")).unwrap();
+        let child = mooring(arguments)
+            .arg("--ready-file")
+            .arg(directory.path().join("ready.json"))
+            .args(["--log-format", "json"])
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Process { child, directory, expected_errors: Vec::new() }
+    }
+
+    /// The file that exists while the process serves.
+    pub(crate) fn ready_path(&self) -> PathBuf {
+        self.directory.path().join("ready.json")
+    }
+
+    /// What the ready file says.
+    pub(crate) fn ready(&self) -> serde_json::Value {
+        serde_json::from_str(&fs::read_to_string(self.ready_path()).unwrap()).unwrap()
+    }
+
+    /// What the process has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).unwrap()
+    }
+
+    /// ERROR lines with this text are part of the test.
+    pub(crate) fn expect_error(&mut self, text: &str) {
+        self.expected_errors.push(text.to_owned());
+    }
+
+    /// Sends a signal, as `libc::SIGTERM`.
+    pub(crate) fn signal(&self, signal: i32) {
+        let pid = libc::pid_t::try_from(self.child.id()).unwrap();
+        // SAFETY: `kill` touches no memory; the child was not waited for, so the id is its own.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+    }
+
+    /// Waits for the end of the process.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < until, "the process does not end; its log:\n{}", self.log());
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits until something outside of this process holds.
+    pub(crate) fn wait_until(&mut self, what: &str, mut holds: impl FnMut() -> bool) {
+        let until = Instant::now() + PATIENCE;
+        while !holds() {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("the process ended with {status} before {what}; its log:\n{}", self.log());
+            }
+            assert!(Instant::now() < until, "waiting until {what}; the log:\n{}", self.log());
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- log of process {}\n{}", self.child.id(), self.log());
+            return;
+        }
+        for line in self.log().lines().filter(|line| line.contains("\"level\":\"ERROR\"")) {
+            let expected = self.expected_errors.iter().any(|text| line.contains(text));
+            assert!(expected, "an unexpected line in the log: {line}");
+        }
+    }
+}
+
+/// A master with a certificate of its own, on free ports.
+pub(crate) struct Master {
+    /// The process.
+    pub(crate) process: Process,
+    rpc: SocketAddr,
+    metrics: SocketAddr,
+    cert_sha256: String,
+}
+
+impl Master {
+    /// Starts one and waits until it serves. More flags may follow.
+    pub(crate) fn start(flags: &[&str]) -> Master {
+        Master::start_with(&[&["--dev"], flags].concat())
+    }
+
+    /// Starts one with exactly these flags besides its ports.
+    pub(crate) fn start_with(flags: &[&str]) -> Master {
+        let ports = ["master", "--rpc-port", "0", "--metrics-port", "0"];
+        let process = Process::serving(&[&ports, flags].concat());
+        let ready = process.ready();
+        let address = |value: &serde_json::Value| value.as_str().unwrap().parse().unwrap();
+        Master {
+            rpc: address(&ready["rpc"][0]),
+            metrics: address(&ready["metrics"]),
+            cert_sha256: ready["cert_sha256"].as_str().unwrap().to_owned(),
+            process,
+        }
+    }
+
+    /// Where clients reach it.
+    pub(crate) fn rpc(&self) -> SocketAddr {
+        self.rpc
+    }
+
+    /// The SHA-256 of its certificate, in hexadecimal.
+    pub(crate) fn cert_sha256(&self) -> &str {
+        &self.cert_sha256
+    }
+
+    /// The flags with which client commands reach it.
+    pub(crate) fn client_flags(&self) -> Vec<String> {
+        let pin = ["--dev".to_owned(), "--pin-sha256".to_owned(), self.cert_sha256.clone()];
+        [vec!["--master".to_owned(), self.rpc.to_string()], pin.to_vec()].concat()
+    }
+
+    /// Status and body of an admin page.
+    pub(crate) fn page(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.metrics).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: mooring\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    /// The value of a metric without labels.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let (status, page) = self.page("/metrics");
+        assert_eq!(status, 200, "{page}");
+        let line = page.lines().find(|line| line.split(' ').next() == Some(name));
+        let value =
+            line.unwrap_or_else(|| panic!("no metric {name} in\n{page}")).rsplit(' ').next();
+        value.unwrap().parse().unwrap()
+    }
+
+    /// Waits until a metric has a value.
+    pub(crate) fn wait_for_metric(&self, name: &str, value: f64) {
+        let until = Instant::now() + PATIENCE;
+        while self.metric(name) != value {
+            assert!(Instant::now() < until, "{name} is {} and not {value}", self.metric(name));
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// Longer than anything takes that works, also on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two looks at something that another process will do.
+const PAUSE: Duration = Duration::from_millis(10);

@@ -1,0 +1,15 @@
+//! End-to-end tests: the real binary, real sockets, separate processes.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps says where it failed")]
+
+mod commands;
+mod config;
+mod demo;
+mod harness;
+mod objects;
+mod peer;
+mod pool;
+mod process;
+mod store;
+mod tls;
+mod wire;

@@ -1,0 +1,200 @@
+//! The master as a process: ports, admin pages, signals.
+
+use std::sync::Arc;
+
+use mooring_proto::frame::encode_request;
+use mooring_proto::message::inspect::StatsRequest;
+use mooring_proto::message::session::PingRequest;
+use mooring_proto::{ErrorCode, close};
+
+use crate::harness::{Master, run};
+use crate::peer::{Answer, Dial, Peer, in_time, tiny_windows};
+
+#[test]
+fn a_second_master_on_the_same_port_ends_with_its_name() {
+    let master = Master::start(&[]);
+    let port = master.rpc().port().to_string();
+    let second = run(&["master", "--dev", "--metrics-port", "0", "--rpc-port", &port]);
+    assert_eq!(second.status.code(), Some(1));
+    let error = String::from_utf8(second.stderr).unwrap();
+    assert!(error.contains(&format!("port {port}")) && error.contains("in use"), "{error}");
+}
+
+#[test]
+fn without_a_certificate_a_master_says_what_to_do() {
+    let output = run(&["master", "--rpc-port", "0"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("--tls-cert") && error.contains("--dev"), "{error}");
+}
+
+#[test]
+fn the_ready_file_says_where_the_master_is() {
+    let master = Master::start(&[]);
+    let ready = master.process.ready();
+    let keys: Vec<_> = ready.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys, ["cert_sha256", "metrics", "mooncake", "pid", "rpc"]);
+    assert!(ready["mooncake"].is_null());
+    assert_eq!(ready["cert_sha256"].as_str().unwrap().len(), 64);
+}
+
+#[test]
+fn the_admin_pages_tell_how_the_master_is() {
+    let master = Master::start(&["--shards", "3"]);
+    let (status, body) = master.page("/health");
+    assert_eq!((status, body.contains("\"live\"")), (200, true), "{body}");
+    let (status, body) = master.page("/ready");
+    assert_eq!((status, body.as_str()), (200, "{\"ready\":true}"));
+    let (status, body) = master.page("/version");
+    assert!(status == 200 && body.contains(env!("CARGO_PKG_VERSION")), "{body}");
+    assert_eq!(master.page("/nothing").0, 404);
+    let metrics = [
+        "master_key_count",
+        "master_active_clients",
+        "master_allocated_bytes",
+        "master_total_capacity_bytes",
+        "master_put_start_requests_total",
+        "master_evicted_key_count",
+        "mooring_uptime_seconds",
+    ];
+    for name in metrics {
+        assert!(master.metric(name) >= 0.0, "{name}");
+    }
+}
+
+/// The rules of the text form: each family once, with help and type before its samples, and every
+/// value a number.
+#[test]
+fn the_metrics_page_keeps_the_rules_of_its_form() {
+    let master = Master::start(&["--shards", "2"]);
+    let (_, page) = master.page("/metrics");
+    let mut families = std::collections::HashSet::new();
+    let mut family = String::new();
+    let mut lines = page.lines().peekable();
+    while let Some(line) = lines.next() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, text) = help.split_once(' ').unwrap();
+            assert!(!text.is_empty() && families.insert(name.to_owned()), "{line}");
+            let kind = lines.next().unwrap().strip_prefix("# TYPE ").unwrap();
+            assert!(
+                [format!("{name} gauge"), format!("{name} counter")].contains(&kind.to_owned())
+            );
+            family = name.to_owned();
+            continue;
+        }
+        let (sample, value) = line.rsplit_once(' ').unwrap();
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+        let name = sample.split('{').next().unwrap();
+        assert_eq!(name, family, "{line}");
+        let good = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        assert!(name.chars().all(good) && !name.starts_with(|first: char| first.is_ascii_digit()));
+    }
+    assert!(families.len() > 50);
+    assert!(page.contains("mooring_shard_objects{shard=\"1\"} 0"));
+}
+
+#[tokio::test]
+async fn a_master_that_is_told_to_leave_tells_its_peers() {
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        let mut master = Master::start(&[]);
+        let peers = [Peer::greeted(&master).await, Peer::greeted(&master).await];
+        for peer in &peers {
+            peer.ask(&PingRequest { mounted_segments: 0 }).await.unwrap();
+        }
+        master.process.signal(signal);
+        for peer in &peers {
+            let (code, reason) = peer.closed().await;
+            assert_eq!(code, u64::from(close::RESTARTING));
+            assert!(reason.contains("restarting"), "{reason}");
+        }
+        assert_eq!(master.process.ended().code(), Some(0));
+        assert!(!master.process.ready_path().exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_asked_while_the_master_leaves_is_answered_or_closed() {
+    let mut master = Master::start(&[]);
+    let peer = Arc::new(Peer::greeted(&master).await);
+    let frame = encode_request(&PingRequest { mounted_segments: 0 }, 0, None).unwrap();
+    let asking: Vec<_> = (0..50)
+        .map(|_| {
+            let (peer, frame) = (peer.clone(), frame.clone());
+            tokio::spawn(async move {
+                let mut granted = 0_u64;
+                loop {
+                    match peer.send(&frame).await {
+                        Answer::Reply { status: 0, .. } => granted += 1,
+                        Answer::Closed => return granted,
+                        refused => assert_eq!(refused.error().code, ErrorCode::Restarting),
+                    }
+                }
+            })
+        })
+        .collect();
+    master
+        .process
+        .wait_until("requests are answered", || peer.connection.stats().frame_rx.stream > 1000);
+    master.process.signal(libc::SIGTERM);
+    for asking in asking {
+        assert!(in_time(asking).await.unwrap() > 0);
+    }
+    assert_eq!(peer.closed().await.0, u64::from(close::RESTARTING));
+    assert_eq!(master.process.ended().code(), Some(0));
+}
+
+/// A peer that holds a request in flight: it does not read the answer. The wait blocks its thread,
+/// so that the runtime needs another one for the connection.
+async fn holding_up(master: &Master) -> (Peer, quinn::RecvStream) {
+    let dial = Dial { transport: tiny_windows(), ..Dial::default() };
+    let peer = Peer::dial(master.rpc(), dial).await.unwrap();
+    peer.say_hello().await;
+    let frame = encode_request(&StatsRequest {}, 0, None).unwrap();
+    let (mut send, receive) = peer.send_unfinished(&frame).await;
+    send.finish().unwrap();
+    master.wait_for_metric("mooring_requests_in_flight", 1.0);
+    (peer, receive)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_does_not_read_cannot_hold_up_a_master_that_leaves() {
+    let mut master = Master::start(&[]);
+    let (peer, _unread) = holding_up(&master).await;
+    master.process.signal(libc::SIGTERM);
+    assert_eq!(peer.closed().await.0, u64::from(close::RESTARTING));
+    assert_eq!(master.process.ended().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_ends_a_master_at_once() {
+    let mut master = Master::start(&[]);
+    let _holding = holding_up(&master).await;
+    assert_eq!(master.page("/ready").0, 200);
+    let ready_file = master.process.ready_path();
+    master.process.signal(libc::SIGTERM);
+    master.process.wait_until("it leaves", || !ready_file.exists());
+    let (status, reason) = master.page("/ready");
+    assert!(status == 503 && reason.contains("leaving"), "{status} {reason}");
+    assert!(master.page("/health").1.contains("draining"));
+    master.process.signal(libc::SIGTERM);
+    assert_eq!(master.process.ended().code(), Some(1));
+}
+
+#[test]
+fn a_broken_certificate_is_refused_before_a_port_opens() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("broken.pem");
+    std::fs::write(&path, "not a certificate").unwrap();
+    let path = path.to_str().unwrap();
+    let output = run(&["master", "--rpc-port", "0", "--tls-cert", path, "--tls-key", path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("broken.pem"));
+}
+
+#[test]
+fn the_version_is_that_of_the_release() {
+    let output = run(&["--version"]);
+    assert_eq!(output.status.code(), Some(0));
+    let expected = concat!("mooring ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+}

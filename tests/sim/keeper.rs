@@ -1,0 +1,350 @@
+//! What store processes do with their memory: mount it, keep it alive, fall silent, take parts of
+//! it away, die and come back.
+
+use mooring_actors::Moment;
+use mooring_actors::pool::message::{Mount, PoolReply, PoolRequest};
+use mooring_proto::message::segment::{MountGrant, MountRequest, Segment};
+use mooring_proto::{ClientId, Incarnation, SegmentId};
+use rand::Rng;
+
+use crate::asked::Asked;
+use crate::cluster::{INCARNATION, mount};
+use crate::store::endpoint;
+use crate::world::{Event, World};
+
+/// A store process and its segments.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) process: ClientId,
+    pub(crate) segments: Vec<Piece>,
+    silent_until: Moment,
+    /// It has not restarted yet.
+    down: bool,
+    /// Requests about its segments that are under way: it asks nothing else meanwhile.
+    asked: u32,
+}
+
+/// A part of the memory, mounted as one segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) id: SegmentId,
+    pub(crate) base: u64,
+    pub(crate) size_bytes: u64,
+    /// The mount, as far as the store knows.
+    pub(crate) mount: Option<Mount>,
+    /// It is not to be mounted before.
+    resting_until: Moment,
+    draining_until: Option<Moment>,
+}
+
+impl Store {
+    pub(crate) fn new(process: ClientId, segments: Vec<Piece>) -> Store {
+        Store { process, segments, silent_until: Moment::default(), down: false, asked: 0 }
+    }
+
+    pub(crate) fn segment_ids(&self) -> Vec<SegmentId> {
+        self.segments.iter().map(|piece| piece.id).collect()
+    }
+}
+
+impl World {
+    /// Divides memory into segments of random sizes, each of one page of 4 KiB at least.
+    pub(crate) fn divide(&mut self, base: u64, size_bytes: u64, count: u64) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let mut from = base;
+        let end = base + size_bytes;
+        for left in (1..=count).rev() {
+            let fair_bytes = (end - from) / left;
+            let size_bytes = if left == 1 {
+                end - from
+            } else {
+                self.dice.random_range(fair_bytes / 2..=fair_bytes) / 64 * 64
+            };
+            pieces.push(Piece {
+                id: SegmentId(self.dice.random()),
+                base: from,
+                size_bytes,
+                mount: None,
+                resting_until: Moment::default(),
+                draining_until: None,
+            });
+            from += size_bytes;
+        }
+        pieces
+    }
+
+    /// The store mounts what it can, and now and then something breaks.
+    pub(crate) fn store_step(&mut self, number: usize) {
+        if self.stopped {
+            return;
+        }
+        self.at(STORE_STEP_MS, Event::StoreStep(number));
+        let now = self.now();
+        let store = &self.stores[number];
+        if store.down || store.asked > 0 || store.silent_until > now {
+            return;
+        }
+        if self.finish_drains(number) || self.ends_mounting {
+            return;
+        }
+        let store = &self.stores[number];
+        let resting =
+            |piece: &&Piece| piece.mount.is_none() && (piece.resting_until <= now || self.calm);
+        if let Some(piece) = store.segments.iter().find(resting).copied() {
+            let untouched = store.segments.iter().all(|piece| piece.mount.is_none());
+            if untouched && !self.calm && self.dice.random_bool(0.3) {
+                self.divide_anew(number);
+                return;
+            }
+            self.send_mount(number, &piece);
+            return;
+        }
+        let chance = STORE_STEP_MS as f64 / self.plan.fault_pause_ms as f64;
+        if !self.calm && self.dice.random_bool(chance.min(1.0)) {
+            self.break_something(number);
+        }
+    }
+
+    /// The same memory in other pieces, under other ids.
+    fn divide_anew(&mut self, number: usize) {
+        let (base, size_bytes) =
+            (self.memories.all[number].base, self.memories.all[number].size_bytes);
+        let count = self.dice.random_range(1..=3);
+        self.stores[number].segments = self.divide(base, size_bytes, count);
+    }
+
+    fn send_mount(&mut self, number: usize, piece: &Piece) {
+        let process = self.stores[number].process;
+        self.stores[number].asked += 1;
+        let mount = self.mount_request(number, piece);
+        let asked = Asked::Mount { store: number, process, segment: piece.id };
+        self.ask_pool(process, PoolRequest::Mount { client: process, mount }, asked);
+    }
+
+    fn mount_request(&mut self, number: usize, piece: &Piece) -> MountRequest {
+        let mounted_with = match self.dice.random_range(0..20) {
+            0 if !self.calm => Some(Incarnation(7)),
+            1..5 => Some(INCARNATION),
+            _ => None,
+        };
+        MountRequest {
+            segment: Segment {
+                segment: piece.id,
+                base: piece.base,
+                size_bytes: piece.size_bytes,
+                endpoint: endpoint(number),
+                certificate_sha256: None,
+            },
+            mounted_with,
+        }
+    }
+
+    /// Asks for the end of a drain whose time is over. Whether it did.
+    fn finish_drains(&mut self, number: usize) -> bool {
+        let now = self.now();
+        let over = |piece: &&Piece| piece.draining_until.is_some_and(|until| until <= now);
+        let Some(piece) = self.stores[number].segments.iter().find(over).copied() else {
+            return false;
+        };
+        self.send_unmount(number, piece.id, 0, true);
+        true
+    }
+
+    fn send_unmount(&mut self, number: usize, segment: SegmentId, grace_ms: u64, by_owner: bool) {
+        let process = self.stores[number].process;
+        self.stores[number].asked += 1;
+        let client = by_owner.then_some(process);
+        let asked = Asked::Unmount { store: number, process, segment, grace_ms };
+        self.ask_pool(process, PoolRequest::Unmount { client, segment, grace_ms }, asked);
+    }
+
+    fn break_something(&mut self, number: usize) {
+        let ttl_ms = self.plan.settings.client_ttl_ms;
+        let mounted = |piece: &&Piece| piece.mount.is_some() && piece.draining_until.is_none();
+        let piece = self.stores[number].segments.iter().find(mounted).copied();
+        match (self.dice.random_range(0..10), piece) {
+            (0..3, _) => {
+                let silent_ms = self.dice.random_range(ttl_ms..=5 * ttl_ms);
+                self.stores[number].silent_until = self.now().after_ms(silent_ms);
+            }
+            (3..5, _) => self.crash(number),
+            (5..7, Some(piece)) => {
+                let by_owner = self.dice.random_bool(0.7);
+                self.send_unmount(number, piece.id, 0, by_owner);
+            }
+            (7, Some(piece)) => {
+                let grace_ms = self.dice.random_range(1..=2_000);
+                self.send_unmount(number, piece.id, grace_ms, true);
+            }
+            (8, Some(piece)) => {
+                // Somebody else has no say in it.
+                let stranger = self.new_client_id();
+                let request =
+                    PoolRequest::Unmount { client: Some(stranger), segment: piece.id, grace_ms: 0 };
+                self.ask_pool(stranger, request, Asked::Other);
+            }
+            _ => {
+                for piece in self.stores[number].segments.clone().iter().filter(mounted) {
+                    self.send_unmount(number, piece.id, 0, true);
+                }
+            }
+        }
+    }
+
+    /// The process ends, and with it the memory. Another one comes later, at the same endpoint.
+    fn crash(&mut self, number: usize) {
+        let process = self.new_client_id();
+        self.memories.all[number].restart(process);
+        self.oracle.guards.clear(number);
+        let store = &mut self.stores[number];
+        store.process = process;
+        store.down = true;
+        store.asked = 0;
+        let back_ms = self.dice.random_range(100..=3 * self.plan.settings.client_ttl_ms);
+        self.at(back_ms, Event::StoreReturns(number));
+        let count = self.dice.random_range(1..=3);
+        let (base, size_bytes) =
+            (self.memories.all[number].base, self.memories.all[number].size_bytes);
+        self.stores[number].segments = self.divide(base, size_bytes, count);
+    }
+
+    pub(crate) fn store_returns(&mut self, number: usize) {
+        self.stores[number].down = false;
+    }
+
+    pub(crate) fn store_ping(&mut self, number: usize) {
+        if self.stopped {
+            return;
+        }
+        self.at(self.plan.settings.client_ttl_ms / 5, Event::Ping(number));
+        let store = &self.stores[number];
+        if store.down || store.silent_until > self.now() {
+            return;
+        }
+        let mounted = store.segments.iter().filter(|piece| piece.mount.is_some()).count();
+        self.ping(store.process, mounted as u32, Some(number));
+    }
+
+    pub(crate) fn ping_answered(&mut self, asked: &Asked, need_remount: bool) {
+        let Asked::Ping { store: Some(number), process } = *asked else { return };
+        let store = &self.stores[number];
+        if need_remount && store.process == process && store.asked == 0 && !self.ends_mounting {
+            self.send_remount(number);
+        }
+    }
+
+    /// Mounts all that is mounted as far as the store knows.
+    pub(crate) fn send_remount(&mut self, number: usize) {
+        let process = self.stores[number].process;
+        let pieces: Vec<Piece> = self.stores[number]
+            .segments
+            .iter()
+            .filter(|piece| piece.mount.is_some() && piece.draining_until.is_none())
+            .copied()
+            .collect();
+        self.stores[number].asked += 1;
+        let mounts = pieces.iter().map(|piece| self.mount_request(number, piece)).collect();
+        let segments = pieces.iter().map(|piece| piece.id).collect();
+        let asked = Asked::Remount { store: number, process, segments };
+        self.ask_pool(process, PoolRequest::Remount { client: process, mounts }, asked);
+    }
+
+    pub(crate) fn pool_answered(&mut self, asked: Asked, reply: PoolReply) {
+        match (asked, reply) {
+            (Asked::Mount { store, process, segment }, PoolReply::Mounted(result)) => {
+                if self.is_process(store, process)
+                    && let Ok(grant) = result
+                {
+                    self.mounted(store, segment, &grant);
+                }
+            }
+            (Asked::Remount { store, process, segments }, PoolReply::Remounted(result)) => {
+                if self.is_process(store, process)
+                    && let Ok(grants) = result
+                {
+                    for (segment, grant) in segments.iter().zip(grants) {
+                        self.mounted(store, *segment, &grant);
+                    }
+                }
+            }
+            (
+                Asked::Unmount { store, process, segment, grace_ms },
+                PoolReply::Unmounted(result),
+            ) => {
+                if !self.is_process(store, process) {
+                    return;
+                }
+                match result {
+                    Ok(left_ms) if left_ms > 0 => {
+                        let until = self.now().after_ms(grace_ms);
+                        self.change(store, segment, |piece| piece.draining_until = Some(until));
+                    }
+                    _ => self.unmounted(store, segment),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether an answer is for this very process; its request is not under way any more.
+    fn is_process(&mut self, number: usize, process: ClientId) -> bool {
+        let is_it = self.stores[number].process == process;
+        self.stores[number].asked -= u32::from(is_it);
+        is_it
+    }
+
+    fn mounted(&mut self, number: usize, segment: SegmentId, grant: &MountGrant) {
+        let mount = mount(grant.slot, grant.generation);
+        let mut former = None;
+        self.change(number, segment, |piece| {
+            former = piece.mount.replace(mount);
+            piece.draining_until = None;
+        });
+        let known = &mut self.memories.all[number].mounts;
+        if let Some(former) = former {
+            known.remove(&former);
+        }
+        known.insert(mount);
+    }
+
+    fn unmounted(&mut self, number: usize, segment: SegmentId) {
+        let mut former = None;
+        let resting_until = self.now().after_ms(self.dice.random_range(0..=1_000));
+        self.change(number, segment, |piece| {
+            former = piece.mount.take();
+            piece.draining_until = None;
+            piece.resting_until = resting_until;
+        });
+        if let Some(former) = former {
+            self.memories.all[number].mounts.remove(&former);
+        }
+    }
+
+    fn change(&mut self, number: usize, segment: SegmentId, change: impl FnOnce(&mut Piece)) {
+        let pieces = &mut self.stores[number].segments;
+        if let Some(piece) = pieces.iter_mut().find(|piece| piece.id == segment) {
+            change(piece);
+        }
+    }
+
+    /// Nobody is silent or down any more.
+    pub(crate) fn heal_stores(&mut self) {
+        for store in &mut self.stores {
+            store.silent_until = Moment::default();
+            store.down = false;
+        }
+    }
+
+    /// Takes all segments away.
+    pub(crate) fn unmount_all(&mut self) {
+        self.ends_mounting = true;
+        for number in 0..self.stores.len() {
+            for segment in self.stores[number].segment_ids() {
+                self.send_unmount(number, segment, 0, true);
+            }
+        }
+    }
+}
+
+/// How often a store looks after its segments.
+const STORE_STEP_MS: u64 = 40;

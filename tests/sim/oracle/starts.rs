@@ -1,0 +1,123 @@
+//! What the answers to starts must agree with.
+
+use std::collections::HashSet;
+
+use mooring_actors::invariant::{Invariant, Violation};
+use mooring_actors::{Moment, ShardId};
+use mooring_proto::error::{ErrorCode, Refusal};
+use mooring_proto::message::object::PutStartGrant;
+
+use super::{Heard, KeyModel, Oracle, PutModel, address, readable};
+use crate::asked::PutAsked;
+use crate::store::Memories;
+
+/// One put of a start with what holds for all of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StartAsked<'a> {
+    pub(super) put: &'a PutAsked,
+    pub(super) replicas: u8,
+    pub(super) hard_pin: bool,
+}
+
+impl Oracle {
+    pub(super) fn started(
+        &mut self,
+        now: Moment,
+        shard: ShardId,
+        heard: Heard,
+        start: &StartAsked<'_>,
+        grant: &PutStartGrant,
+        memories: &Memories,
+    ) -> Result<(), Violation> {
+        self.tally.granted += 1;
+        let (sequence, asked) = (grant.sequence, start.put);
+        let key = self.key(asked.key);
+        if let Some(put) = self.puts.get(&sequence) {
+            let same = put.asked == *asked
+                && grant.replicas.iter().all(|replica| put.replicas.contains(replica))
+                && (key.writing == Some(sequence) || !heard.at_once);
+            if same {
+                return Ok(());
+            }
+            return Err(readable(asked.key, "got the reservation of another put"));
+        }
+        self.check_replicas(now, heard, start, grant, memories)?;
+        let is_newest = key.newest < Some(sequence);
+        if !is_newest && heard.at_once {
+            return Err(readable(asked.key, &format!("got {sequence:#x} after {:?}", key.newest)));
+        }
+        if is_newest {
+            self.must_be_gone(now, asked.key)?;
+            let model =
+                KeyModel { writing: Some(sequence), newest: Some(sequence), ..KeyModel::default() };
+            self.keys.insert(asked.key, model);
+        }
+        if heard.at_once {
+            self.none_lost(shard, &grant.replicas)?;
+        }
+        let model = PutModel {
+            asked: *asked,
+            shard,
+            replicas: grant.replicas.clone(),
+            started: heard.since,
+            hard_pin: start.hard_pin,
+            pin_void: false,
+            doubtful: grant.replicas.iter().any(|replica| self.is_lost(shard, *replica)),
+        };
+        self.puts.insert(sequence, model);
+        Ok(())
+    }
+
+    /// The replicas of a grant lie inside of different segments, where nobody else is.
+    fn check_replicas(
+        &mut self,
+        now: Moment,
+        heard: Heard,
+        start: &StartAsked<'_>,
+        grant: &PutStartGrant,
+        memories: &Memories,
+    ) -> Result<(), Violation> {
+        let segments: HashSet<u32> = grant.replicas.iter().map(|replica| replica.slot).collect();
+        if segments.len() != grant.replicas.len() || segments.len() > usize::from(start.replicas) {
+            let fault = format!("{} replicas lie at {grant:?}", start.replicas);
+            return Err(readable(start.put.key, &fault));
+        }
+        let until = heard.since.after_ms(self.put_release_timeout_ms);
+        for replica in &grant.replicas {
+            let (place, from) = address(memories, *replica)?;
+            let to = from + start.put.size_bytes;
+            if to > place.base + place.size_bytes {
+                return Err(Invariant::NoOverlap.violated(format!("{replica:?} is outside")));
+            }
+            if memories.all[place.memory].process == place.process {
+                self.guards.check_grant(now, place.memory, (from, to), grant.sequence)?;
+            }
+            let size_bytes = start.put.size_bytes;
+            self.guard(*replica, size_bytes, grant.sequence, until, true, memories)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn start_refused(
+        &mut self,
+        heard: Heard,
+        put: &PutAsked,
+        refusal: &Refusal,
+    ) -> Result<(), Violation> {
+        match refusal.code {
+            ErrorCode::AlreadyExists if heard.at_once && self.key(put.key).readable.is_none() => {
+                Err(readable(put.key, "exists for a start, and for nobody else"))
+            }
+            ErrorCode::NoSpace if refusal.no_space.is_none() => {
+                Err(Invariant::Answered.violated("a refusal for space does not say what holds it"))
+            }
+            ErrorCode::StaleToken | ErrorCode::NotFound | ErrorCode::Internal => {
+                Err(Invariant::Answered.violated(format!("a start is refused with {refusal:?}")))
+            }
+            code => {
+                self.tally.refused_for_space += u64::from(code == ErrorCode::NoSpace);
+                Ok(())
+            }
+        }
+    }
+}
