@@ -18,11 +18,11 @@
 //! | `VOID-…` | what is to be deleted; nobody reads it | a start, `clear` |
 //!
 //! Every rename and every note is durable before the next step ([`durable`]). The snapshot itself is
-//! a manifest and a file for each shard, in [`format`].
+//! a manifest and a file for each shard, in [`mod@format`].
 //!
 //! # What a start does
 //!
-//! [`decide`] is the whole rule, in the order in which it looks:
+//! [`decide()`] is the whole rule, in the order in which it looks:
 //!
 //! 1. `refused` is there: refuse, whatever the policy is by now, until it was cleared.
 //! 2. `POISON`: reason `poisoned`.
@@ -57,8 +57,9 @@
 //!                       what fails from here on: policy.without_snapshot(cause) decides again
 //!           ServeEmpty  nothing more
 //!         directory.begin_serving(note)           the listeners open after it; leftovers.delete() beside
-//! drain:  directory.begin_export(options)         once nothing changes any more
-//!         export.shard_writer(i), a sink          one for each shard; finish() gives its ShardFile
+//! drain:  directory.begin_leaving(now)            first of all; an end from here on is an interrupted handoff
+//!         directory.begin_export(options)         once nothing changes any more
+//!         export.shard_writer(i)                  the sink for each shard
 //!         export.publish(manifest)                the commit; nothing may be served after it
 //!         directory.record_shutdown(&note)        also after a failure, with its reason
 //! ```
@@ -69,6 +70,7 @@
 
 #![allow(
     dead_code,
+    unused_imports,
     reason = "a master does not use all of it; what it leaves is for the tools and the tests"
 )]
 
@@ -107,9 +109,7 @@ pub(crate) use export::{Export, ExportFailure, ExportOptions, Published};
 pub(crate) use found::Found;
 pub(crate) use inspect::{Inspection, inspect};
 pub(crate) use manifest::{Manifest, ShardFile, Times, Totals};
-pub(crate) use memory::{
-    Admission, available_after_exit_bytes, available_bytes, estimate_bytes,
-};
+pub(crate) use memory::{Admission, available_after_exit_bytes, available_bytes, estimate_bytes};
 pub(crate) use merge::MergedReader;
 pub(crate) use notes::{Note, ServingNote, ShutdownNote, ShutdownResult};
 pub(crate) use reader::ShardFileReader;

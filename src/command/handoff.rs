@@ -189,8 +189,7 @@ mod tests {
     fn the_names_that_scripts_rely_on_are_there_also_for_an_empty_directory() {
         let scratch = tempfile::tempdir().unwrap();
         let limits = Limits { max_age_ms: 120_000, memory: None };
-        let found =
-            handoff::inspect(scratch.path(), FailurePolicy::Refuse, &limits, now_wall_ms());
+        let found = handoff::inspect(scratch.path(), FailurePolicy::Refuse, &limits, now_wall_ms());
         let told = as_json(&found.unwrap());
         assert_eq!(told["state"], "empty");
         assert_eq!(told["would"], "serve_empty");

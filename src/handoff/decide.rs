@@ -112,10 +112,13 @@ pub(crate) fn decide(
 /// Whether there is a snapshot to restore; if not, why.
 fn judge(found: &Found, limits: &Limits, now_wall_ms: u64) -> Result<(), Cause> {
     if let Some(poison) = &found.poison {
-        return Err(Cause::new(Reason::Poisoned, match poison {
-            Note::Sound(note) => format!("master {} found: {}", note.incarnation, note.found),
-            Note::Unsound(fault) => fault.clone(),
-        }));
+        return Err(Cause::new(
+            Reason::Poisoned,
+            match poison {
+                Note::Sound(note) => format!("master {} found: {}", note.incarnation, note.found),
+                Note::Unsound(fault) => fault.clone(),
+            },
+        ));
     }
     if let Some(claimed) = &found.claimed
         && !was_served_after(found, claimed)

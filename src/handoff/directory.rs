@@ -135,9 +135,29 @@ impl HandoffDirectory {
         Ok(leftovers)
     }
 
-    /// Begins a snapshot of this master, which must have stopped to serve for good. From now on the
-    /// directory says that it was interrupted, until [`record_shutdown`](Self::record_shutdown) says
-    /// otherwise. Writes POISON if another master has used the directory.
+    /// Says that this master is leaving: from now on, if it is killed, the next start finds that a
+    /// handoff was to be expected and was interrupted. A start that never served says nothing.
+    ///
+    /// # Errors
+    /// When it cannot be said.
+    pub(crate) fn begin_leaving(&self, now_wall_ms: u64) -> Result<(), DirectoryError> {
+        let Stage::Serving(incarnation) = self.stage else { return Ok(()) };
+        self.held.owns_lock().map_err(|cause| DirectoryError::NotOwner(cause.detail))?;
+        let note = ShutdownNote {
+            incarnation,
+            result: ShutdownResult::Failed(Reason::Interrupted),
+            detail: "the master ended before it had left a snapshot".to_owned(),
+            ended_wall_ms: now_wall_ms,
+            bytes: 0,
+            objects: 0,
+            duration_ms: 0,
+            workers: 0,
+        };
+        self.held.write_note(LAST_SHUTDOWN_NAME, &note)
+    }
+
+    /// Begins a snapshot of this master, which must have stopped to serve for good. Says that it is
+    /// leaving, if that was not said before. Writes POISON if another master has used the directory.
     ///
     /// # Errors
     /// Why there can be no snapshot; to be recorded.
@@ -147,18 +167,7 @@ impl HandoffDirectory {
             return Err(ExportFailure::new(Reason::SkippedProcessing, detail));
         };
         self.held.check_or_poison(incarnation)?;
-        let note = ShutdownNote {
-            incarnation,
-            result: ShutdownResult::Failed(Reason::Interrupted),
-            detail: "the master ended while it wrote its snapshot".to_owned(),
-            ended_wall_ms: options.now_wall_ms,
-            bytes: 0,
-            objects: 0,
-            duration_ms: 0,
-            workers: 0,
-        };
-        self.held
-            .write_note(LAST_SHUTDOWN_NAME, &note)
+        self.begin_leaving(options.now_wall_ms)
             .map_err(|error| ExportFailure::new(Reason::WriteFailed, error.to_string()))?;
         Export::begin(self.held.clone(), incarnation, options)
     }

@@ -128,7 +128,7 @@ const WRITING_PREFIX: &str = "WRITING-";
 const VOID_PREFIX: &str = "VOID-";
 
 #[cfg(not(test))]
-fn step(_: &str) {}
+pub(super) fn step(_: &str) {}
 
 #[cfg(test)]
 pub(super) use probe::step;

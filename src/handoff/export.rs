@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mooring_actors::handoff::ExportError;
 use mooring_proto::Incarnation;
@@ -14,12 +14,14 @@ use super::format::MANIFEST_BYTES_MAX;
 use super::manifest::{MANIFEST_NAME, Manifest, ShardFile};
 use super::memory::Admission;
 use super::reason::{Cause, Reason};
-use super::writer::ShardFileWriter;
+use super::writer::{Finished, ShardFileWriter};
 use super::{READY_NAME, durable};
 
 /// How a snapshot is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExportOptions {
+    /// How many shards there are; the snapshot has the file of each.
+    pub(crate) shards: u32,
     /// When it must be published.
     pub(crate) deadline: Deadline,
     /// Whether the files are synced, so that the snapshot survives a failure of the machine. Without
@@ -39,6 +41,8 @@ pub(crate) struct Export {
     path: PathBuf,
     incarnation: Incarnation,
     options: ExportOptions,
+    /// By index.
+    files: Mutex<Vec<Option<Finished>>>,
 }
 
 /// A snapshot that was published.
@@ -84,14 +88,14 @@ impl Export {
         fs::create_dir(&path)
             .map_err(|error| write_failed(format_args!("make {}", path.display()), &error))?;
         durable::step("make the snapshot");
-        Ok(Export { held, path, incarnation, options })
+        let files = Mutex::new(vec![None; options.shards as usize]);
+        Ok(Export { held, path, incarnation, options, files })
     }
 
-    /// The file of a shard, by its place among the files of the snapshot. Files can be written side
-    /// by side.
+    /// The sink for a shard, to be given to it. Shards can be written side by side.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When its file cannot be made.
     pub(crate) fn shard_writer(&self, index: u32) -> Result<ShardFileWriter, ExportError> {
         let name = ShardFile::name_of(index);
         let file = OpenOptions::new()
@@ -102,18 +106,29 @@ impl Export {
             .map_err(|error| ExportError::Write(format!("cannot make {name}: {error}")))?;
         durable::step("make the file of a shard");
         let (deadline, durable) = (self.options.deadline, self.options.durable);
-        ShardFileWriter::new(file, index, self.incarnation, deadline, durable)
+        let writer = ShardFileWriter::new(file, index, self.incarnation, deadline, durable)?;
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        match files.get_mut(index as usize) {
+            Some(place) => *place = Some(writer.finished()),
+            None => return Err(ExportError::Write(format!("{name} is of no shard"))),
+        }
+        Ok(writer)
     }
 
     /// Publishes the snapshot: when this returns, the next start can restore it, and the process must
-    /// do nothing any more that would make it wrong. The incarnation of the manifest is replaced by
-    /// that of this master.
+    /// do nothing any more that would make it wrong. The incarnation and the files of the manifest are
+    /// filled in.
     ///
     /// # Errors
     /// Why there is no snapshot. Nothing of it is left that a start would restore.
     pub(crate) fn publish(self, mut manifest: Manifest) -> Result<Published, ExportFailure> {
         manifest.incarnation = self.incarnation;
-        let outcome = self.prepare(&manifest).and_then(|bytes| self.commit().map(|()| bytes));
+        let outcome = self.finished_files().and_then(|files| {
+            manifest.shards = files;
+            let bytes = self.prepare(&manifest)?;
+            self.commit()?;
+            Ok(bytes)
+        });
         match outcome {
             Ok(bytes) => {
                 let objects = manifest.totals().objects;
@@ -137,19 +152,25 @@ impl Export {
         }
     }
 
+    /// A shard that is missing would be a loss of holds, not only of entries.
+    fn finished_files(&self) -> Result<Vec<ShardFile>, ExportFailure> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let finished = files.iter().zip(0..).map(|(file, index)| {
+            file.as_ref().and_then(|file| file.get().copied()).ok_or_else(|| {
+                let detail = format!("{} is not finished", ShardFile::name_of(index));
+                ExportFailure::new(Reason::WriteFailed, detail)
+            })
+        });
+        finished.collect()
+    }
+
     /// Everything but the name; gives the bytes of all files.
     fn prepare(&self, manifest: &Manifest) -> Result<u64, ExportFailure> {
         let totals = manifest.totals();
         if let Some(admission) = self.options.admission {
-            admission.check(&totals).map_err(|cause| {
-                ExportFailure::new(Reason::SkippedRestoreMemory, cause.detail)
-            })?;
-        }
-        for (place, file) in manifest.shards.iter().enumerate() {
-            if file.index as usize != place {
-                let detail = format!("the file at {place} is that of shard {}", file.index);
-                return Err(ExportFailure::new(Reason::WriteFailed, detail));
-            }
+            admission
+                .check(&totals)
+                .map_err(|cause| ExportFailure::new(Reason::SkippedRestoreMemory, cause.detail))?;
         }
         let bytes = manifest.encode();
         if bytes.len() as u64 > MANIFEST_BYTES_MAX {

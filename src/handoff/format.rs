@@ -30,7 +30,7 @@
 //!
 //! | kind | after the place |
 //! | --- | --- |
-//! | 0 object | size, sequence, \[lease left\], \[soft pin left\], \[replicas, if not 1\], length of the key, key |
+//! | 0 object | size, sequence, idle, \[lease left\], \[soft pin left\], \[replicas, if not 1\], length of the key, key |
 //! | 1 replica | ordinal |
 //! | 2 hold | length, time left |
 //!

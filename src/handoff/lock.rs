@@ -98,8 +98,7 @@ impl Lock {
     /// Leaves the id of the process in the file, for people.
     fn sign(&self) {
         let mut file = &self.file;
-        let signed =
-            file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
+        let signed = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
         if let Err(error) = signed {
             tracing::debug!(%error, "the lock does not name its process");
         }

@@ -10,7 +10,7 @@
 //! | `8004` remnants | list: endpoint (text), address, length, left, whole (1) |
 //! | `8005` table | highest generation, epoch |
 //! | `8006` clients | list: client (16), name (text), segments |
-//! | `8007` shards | list, in the order of their files: length, checksum (4), objects, holds, next sequence, ranges, bytes of keys |
+//! | `8007` shards | list, in the order of their files: length, checksum (4), objects, holds, aliens, next sequence, ranges, bytes of keys |
 //!
 //! Numbers without a width are varints, an optional value is preceded by a byte 0 or 1, texts and
 //! lists are preceded by their length.
@@ -153,8 +153,9 @@ impl Manifest {
         let mut contents = [None; SECTIONS.len()];
         let mut cursor = Cursor::new(sections);
         while !cursor.is_empty() {
-            let (tag, content) = section(&mut cursor)
-                .ok_or_else(|| ReadError::corrupt(MANIFEST_NAME, "has a section that is not whole"))?;
+            let (tag, content) = section(&mut cursor).ok_or_else(|| {
+                ReadError::corrupt(MANIFEST_NAME, "has a section that is not whole")
+            })?;
             match SECTIONS.iter().position(|section| section.tag == tag) {
                 Some(known) if contents[known].is_none() => contents[known] = Some(content),
                 Some(_) => {

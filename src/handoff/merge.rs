@@ -33,12 +33,8 @@ impl<R: Read> MergedReader<R> {
     /// As [`ShardFileReader::next`].
     pub(crate) fn new(readers: Vec<ShardFileReader<R>>) -> Result<MergedReader<R>, ReadError> {
         let sources = readers.into_iter().map(|reader| Source { reader, head: None }).collect();
-        let mut merged = MergedReader {
-            sources,
-            waiting: BinaryHeap::new(),
-            current: None,
-            failure: None,
-        };
+        let mut merged =
+            MergedReader { sources, waiting: BinaryHeap::new(), current: None, failure: None };
         if merged.sources.len() > 1 {
             for index in 0..merged.sources.len() {
                 if let Some(place) = merged.advance(index)? {
@@ -56,7 +52,6 @@ impl<R: Read> MergedReader<R> {
     /// # Errors
     /// As [`ShardFileReader::next`].
     #[inline]
-    #[expect(clippy::should_implement_trait, reason = "the records borrow the buffers")]
     pub(crate) fn next(&mut self) -> Result<Option<(usize, RangeRecord<'_>)>, ReadError> {
         if self.sources.len() == 1 {
             return Ok(self.sources[0].reader.next()?.map(|record| (0, record)));

@@ -208,7 +208,10 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         assert_eq!(read::<RefusedNote>(scratch.path(), REFUSED_NAME), None);
         std::fs::write(scratch.path().join(REFUSED_NAME), "").unwrap();
-        assert!(matches!(read::<RefusedNote>(scratch.path(), REFUSED_NAME), Some(Note::Unsound(_))));
+        assert!(matches!(
+            read::<RefusedNote>(scratch.path(), REFUSED_NAME),
+            Some(Note::Unsound(_))
+        ));
         std::fs::create_dir(scratch.path().join(POISON_NAME)).unwrap();
         assert!(matches!(read::<PoisonNote>(scratch.path(), POISON_NAME), Some(Note::Unsound(_))));
     }

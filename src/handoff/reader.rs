@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 
-use mooring_actors::handoff::{RangePlace, RangeRecord};
+use mooring_actors::handoff::{RangePlace, RangeRecord, ShardRecord};
 use mooring_proto::Incarnation;
 
 use super::ReadError;
@@ -91,7 +91,6 @@ impl<R: Read> ShardFileReader<R> {
     /// When it is not, cannot be read, or the deadline has passed. Every further call gives the same
     /// error.
     #[inline]
-    #[expect(clippy::should_implement_trait, reason = "the records borrow the buffer")]
     pub(crate) fn next(&mut self) -> Result<Option<RangeRecord<'_>>, ReadError> {
         match self.advance()? {
             Some(parsed) => Ok(Some(parsed.view(&self.chunk))),
@@ -209,8 +208,10 @@ impl<R: Read> ShardFileReader<R> {
                 Err(error) => return Err(ReadError::io(&self.name, &error)),
             }
         }
-        // The next sequence stands in the manifest alone.
-        self.found.record.next_sequence = self.expected.record.next_sequence;
+        // The rest of what the shard said stands in the manifest alone.
+        let counted = self.found.record;
+        self.found.record =
+            ShardRecord { objects: counted.objects, holds: counted.holds, ..self.expected.record };
         if self.found != self.expected {
             return Err(self.corrupt("is not the file that the manifest describes"));
         }

@@ -30,6 +30,7 @@ pub(super) struct ParsedObject {
     pub(super) key_bytes: u32,
     size_bytes: u64,
     sequence: u64,
+    idle_ms: u64,
     lease_left_ms: u64,
     soft_pin_left_ms: Option<u64>,
     hard_pin: bool,
@@ -52,6 +53,7 @@ impl Parsed {
                     size_bytes: object.size_bytes,
                     sequence: object.sequence,
                     lease_left_ms: object.lease_left_ms,
+                    idle_ms: object.idle_ms,
                     hard_pin: object.hard_pin,
                     soft_pin_left_ms: object.soft_pin_left_ms,
                 })
@@ -87,6 +89,7 @@ pub(super) fn encode(record: &RangeRecord<'_>, before: Option<RangePlace>, chunk
             head.place(bits, object.place, before);
             head.varint(object.size_bytes);
             head.varint(object.sequence);
+            head.varint(object.idle_ms);
             if object.lease_left_ms != 0 {
                 head.varint(object.lease_left_ms);
             }
@@ -146,6 +149,7 @@ fn decode_body(cursor: &mut Cursor<'_>, bits: u8, before: Option<RangePlace>) ->
     let body = match bits & KIND_MASK {
         KIND_OBJECT => {
             let (size_bytes, sequence) = (cursor.varint()?, cursor.varint()?);
+            let idle_ms = cursor.varint()?;
             let lease_left_ms = if bits & HAS_LEASE != 0 { cursor.varint()? } else { 0 };
             let soft_pin_left_ms =
                 if bits & HAS_SOFT_PIN != 0 { Some(cursor.varint()?) } else { None };
@@ -158,6 +162,7 @@ fn decode_body(cursor: &mut Cursor<'_>, bits: u8, before: Option<RangePlace>) ->
                 key_bytes,
                 size_bytes,
                 sequence,
+                idle_ms,
                 lease_left_ms,
                 soft_pin_left_ms,
                 hard_pin: bits & IS_HARD_PINNED != 0,
@@ -235,8 +240,8 @@ impl Head {
     }
 }
 
-/// The bits, the replicas, two varints of 32 bits and five of 64.
-const HEAD_BYTES_MAX: usize = 1 + 1 + 2 * 5 + 5 * 10;
+/// The bits, the replicas, two varints of 32 bits and six of 64.
+const HEAD_BYTES_MAX: usize = 1 + 1 + 2 * 5 + 6 * 10;
 
 #[cfg(test)]
 mod tests {
@@ -244,7 +249,7 @@ mod tests {
 
     /// An object without a key at an offset, with a block of fields.
     fn with_fields(fields: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![KIND_OBJECT | HAS_SEGMENT | HAS_FIELDS, 0, 64, 1, 7, 0];
+        let mut bytes = vec![KIND_OBJECT | HAS_SEGMENT | HAS_FIELDS, 0, 64, 1, 7, 0, 0];
         bytes.push(u8::try_from(fields.len()).unwrap());
         bytes.extend_from_slice(fields);
         bytes

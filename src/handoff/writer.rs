@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::sync::{Arc, OnceLock};
 
 use mooring_actors::handoff::{ExportError, RangePlace, RangeRecord, RecordSink, ShardRecord};
 use mooring_proto::Incarnation;
@@ -46,7 +47,11 @@ pub(crate) struct ShardFileWriter<O: Output = File> {
     /// The place of the record before in this chunk.
     before: Option<RangePlace>,
     failure: Option<ExportError>,
+    finished: Finished,
 }
+
+/// What the file is once it is finished, for whoever has given the writer away.
+pub(crate) type Finished = Arc<OnceLock<ShardFile>>;
 
 impl<O: Output> ShardFileWriter<O> {
     /// Begins a file. `index` is its place among the files of the snapshot, which is the place of
@@ -75,19 +80,23 @@ impl<O: Output> ShardFileWriter<O> {
             last: None,
             before: None,
             failure: None,
+            finished: Finished::default(),
         };
         writer.write_header(incarnation)?;
         Ok(writer)
     }
 
-    /// Ends the file. The counts must be those of the records that came.
-    ///
-    /// # Errors
-    /// When it cannot be written, or the counts differ.
-    pub(crate) fn finish(mut self, record: &ShardRecord) -> Result<(ShardFile, O), ExportError> {
-        if let Some(failure) = self.failure {
-            return Err(failure);
-        }
+    /// Where the file is told once it is finished.
+    pub(crate) fn finished(&self) -> Finished {
+        self.finished.clone()
+    }
+
+    /// Where the bytes went.
+    pub(crate) fn into_output(self) -> O {
+        self.output
+    }
+
+    fn end(&mut self, record: &ShardRecord) -> Result<(), ExportError> {
         let found = self.file.record;
         if (found.objects, found.holds) != (record.objects, record.holds) {
             return Err(ExportError::Write(format!(
@@ -95,7 +104,7 @@ impl<O: Output> ShardFileWriter<O> {
                 self.name, record.objects, record.holds, found.objects, found.holds
             )));
         }
-        self.file.record.next_sequence = record.next_sequence;
+        self.file.record = *record;
         if self.records > 0 {
             self.write_chunk()?;
         }
@@ -104,7 +113,9 @@ impl<O: Output> ShardFileWriter<O> {
         if self.durable {
             self.output.sync().map_err(|error| write_error(&self.name, &error))?;
         }
-        Ok((self.file, self.output))
+        // It was not set: after the end there is only failure.
+        let _ = self.finished.set(self.file);
+        Ok(())
     }
 
     fn write_header(&mut self, incarnation: Incarnation) -> Result<(), ExportError> {
@@ -121,9 +132,6 @@ impl<O: Output> ShardFileWriter<O> {
     }
 
     fn take(&mut self, record: &RangeRecord<'_>) -> Result<(), ExportError> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
         self.check(record)?;
         let place = record.place();
         encode(record, self.before, &mut self.chunk);
@@ -138,7 +146,11 @@ impl<O: Output> ShardFileWriter<O> {
             RangeRecord::Hold { .. } => self.file.record.holds += 1,
             RangeRecord::Replica { .. } => {}
         }
-        if self.chunk.len() >= CHUNK_HEADER_BYTES + CHUNK_BYTES { self.write_chunk() } else { Ok(()) }
+        if self.chunk.len() >= CHUNK_HEADER_BYTES + CHUNK_BYTES {
+            self.write_chunk()
+        } else {
+            Ok(())
+        }
     }
 
     /// A shard that gives such records has lost its bearings, so nothing of it may be kept.
@@ -180,8 +192,23 @@ impl<O: Output> ShardFileWriter<O> {
 }
 
 impl<O: Output> RecordSink for ShardFileWriter<O> {
+    #[inline]
     fn range(&mut self, record: &RangeRecord<'_>) -> Result<(), ExportError> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
         self.take(record).inspect_err(|error| self.failure = Some(error.clone()))
+    }
+
+    /// The counts must be those of the records that came. The file can be published after it.
+    fn finish(&mut self, record: &ShardRecord) -> Result<(), ExportError> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let outcome = self.end(record);
+        let over = || ExportError::Write(format!("{} is finished already", self.name));
+        self.failure = Some(outcome.clone().err().unwrap_or_else(over));
+        outcome
     }
 }
 

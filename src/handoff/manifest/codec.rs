@@ -142,6 +142,7 @@ pub(super) fn put_shards(manifest: &Manifest, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&file.checksum.to_le_bytes());
         put_varint(bytes, file.record.objects);
         put_varint(bytes, file.record.holds);
+        put_varint(bytes, file.record.aliens);
         put_varint(bytes, file.record.next_sequence);
         put_varint(bytes, file.ranges);
         put_varint(bytes, file.key_bytes);
@@ -157,6 +158,7 @@ pub(super) fn take_shards(manifest: &mut Manifest, cursor: &mut Cursor<'_>) -> O
             record: ShardRecord {
                 objects: cursor.varint()?,
                 holds: cursor.varint()?,
+                aliens: cursor.varint()?,
                 next_sequence: cursor.varint()?,
             },
             ranges: cursor.varint()?,

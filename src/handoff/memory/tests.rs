@@ -8,7 +8,8 @@ impl System {
     fn new(groups: &str, available_kib: u64) -> System {
         let system = System { scratch: tempfile::tempdir().unwrap() };
         system.write("proc/self/cgroup", groups);
-        system.write("proc/meminfo", &format!("MemTotal: 9 kB\nMemAvailable:  {available_kib} kB\n"));
+        system
+            .write("proc/meminfo", &format!("MemTotal: 9 kB\nMemAvailable:  {available_kib} kB\n"));
         system
     }
 

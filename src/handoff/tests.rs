@@ -1,0 +1,7 @@
+mod corruption;
+mod fixture;
+mod inspection;
+mod ownership;
+mod protocol;
+mod roundtrip;
+pub(super) mod sample;
