@@ -10,7 +10,7 @@ mod config;
 mod message;
 mod state;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use mooring_proto::ClientId;
 use mooring_proto::message::inspect::{ClientEntry, ClientState};
@@ -30,6 +30,9 @@ use state::{Census, Client, Outage, Standing};
 pub struct Clients {
     config: ClientsConfig,
     clients: BTreeMap<ClientId, Client>,
+    /// Clients that went offline with segments, the latest last. If one comes back, it believes in
+    /// segments that are gone.
+    lost: VecDeque<ClientId>,
     /// The latest tick, or the first message before there was one.
     judged_at: Option<Moment>,
     frozen: bool,
@@ -44,6 +47,7 @@ impl Clients {
         Clients {
             config,
             clients: BTreeMap::new(),
+            lost: VecDeque::new(),
             judged_at: None,
             frozen: false,
             quiesced: false,
@@ -92,8 +96,7 @@ impl Clients {
             ClientsMessage::Remounted { client, segments } => {
                 let known = self.hear(now, client);
                 known.attached = true;
-                known.agreed = true;
-                known.handed_over = false;
+                known.owes_remount = false;
                 known.segments = segments;
             }
             ClientsMessage::Goodbye { client } => {
@@ -123,7 +126,11 @@ impl Clients {
 
     /// The client, which has just given a sign of life.
     fn hear(&mut self, now: Moment, client: ClientId) -> &mut Client {
-        let known = self.clients.entry(client).or_insert_with(|| Client::new(now));
+        let known = self.clients.entry(client).or_insert_with(|| {
+            let lost = self.lost.iter().position(|lost| *lost == client);
+            let owes_remount = lost.and_then(|place| self.lost.remove(place)).is_some();
+            Client::new(now, owes_remount)
+        });
         if known.hear(now) {
             self.counts.suspected -= 1;
         }
@@ -138,12 +145,10 @@ impl Clients {
         mounted_segments: u32,
     ) -> ClientsEffect {
         let known = self.hear(now, client);
-        known.agreed |= known.attached && mounted_segments <= known.segments;
         // One that was handed over with segments must say what it still has, even if that is nothing.
-        let returning = known.handed_over && known.segments > 0;
-        let unsettled = !known.attached || !known.agreed || known.handed_over;
-        let need_remount =
-            returning || mounted_segments > 0 && (unsettled || known.segments == 0);
+        let returning = known.owes_remount && known.segments > 0;
+        let unsettled = !known.attached || known.owes_remount;
+        let need_remount = returning || mounted_segments > 0 && (unsettled || known.segments == 0);
         ClientsEffect::ReplyPing { id, need_remount, ttl_ms: self.config.client_ttl_ms }
     }
 
@@ -181,7 +186,7 @@ impl Clients {
         for (&client, known) in &mut self.clients {
             let standing = known.judge(now, ttl_ms);
             if standing == Standing::Offline && !spared {
-                offline.push((client, known.segments));
+                offline.push((client, known.segments, known.owes_remount));
                 continue;
             }
             self.counts.suspected += u64::from(standing != Standing::Active);
@@ -190,8 +195,14 @@ impl Clients {
                 effects.push(ClientsEffect::AskAttention { client, silent_ms });
             }
         }
-        for (client, segments) in offline {
+        for (client, segments, owes_remount) in offline {
             self.clients.remove(&client);
+            if segments > 0 || owes_remount {
+                self.lost.push_back(client);
+            }
+            if self.lost.len() > LOST_MAX {
+                self.lost.pop_front();
+            }
             self.counts.offline_total += 1;
             effects.push(ClientsEffect::Offline { client, segments });
         }
@@ -255,6 +266,10 @@ impl Clients {
 
 /// A tick is late after this many periods: one missed tick may be chance.
 const STALL_PERIODS: u64 = 2;
+
+/// A store that restarts is another client and never comes back, so not all are remembered for ever.
+/// More than this rarely fall silent before one of them is heard again.
+const LOST_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests;
