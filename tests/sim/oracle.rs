@@ -104,36 +104,21 @@ impl Oracle {
     ) -> Result<(), Violation> {
         match (asked, reply) {
             (Asked::Start { puts, hard_pin, replicas }, ShardReply::Started(answers)) => {
-                same_count(puts.len(), answers.len())?;
-                for (put, answer) in puts.iter().zip(answers) {
-                    match answer {
-                        Ok(grant) => {
-                            let start = starts::StartAsked {
-                                put,
-                                replicas: *replicas,
-                                hard_pin: *hard_pin,
-                            };
-                            self.started(now, shard, heard, &start, grant, memories)?;
-                        }
-                        Err(refusal) => self.start_refused(heard, put, refusal)?,
-                    }
-                }
+                let batch = starts::Batch { puts, replicas: *replicas, hard_pin: *hard_pin };
+                self.starts_answered(now, shard, heard, &batch, answers, memories)?;
             }
             (Asked::End { puts }, ShardReply::Done(answers)) => {
-                same_count(puts.len(), answers.len())?;
-                for (&(key, sequence), answer) in puts.iter().zip(answers) {
+                for (&(key, sequence), answer) in pairs(puts, answers)? {
                     self.ended(now, key, sequence, answer)?;
                 }
             }
             (Asked::Revoke { puts, quiet }, ShardReply::Done(answers)) => {
-                same_count(puts.len(), answers.len())?;
-                for (&(key, sequence), answer) in puts.iter().zip(answers) {
+                for (&(key, sequence), answer) in pairs(puts, answers)? {
                     self.revoked(now, key, sequence, *quiet, answer)?;
                 }
             }
             (Asked::Get { keys, .. }, ShardReply::Located(answers)) => {
-                same_count(keys.len(), answers.len())?;
-                for (&key, answer) in keys.iter().zip(answers) {
+                for (&key, answer) in pairs(keys, answers)? {
                     match answer {
                         Ok(located) => self.located(now, key, located, memories)?,
                         Err(_) => self.missed(now, key)?,
@@ -141,22 +126,19 @@ impl Oracle {
                 }
             }
             (Asked::Exist { keys, lease }, ShardReply::Existing(answers)) => {
-                same_count(keys.len(), answers.len())?;
-                for (&key, &exists) in keys.iter().zip(answers) {
+                for (&key, &exists) in pairs(keys, answers)? {
                     self.exists(now, key, exists, *lease)?;
                 }
             }
             (Asked::Validate { puts, .. }, ShardReply::Done(answers)) => {
-                same_count(puts.len(), answers.len())?;
-                for (&(key, sequence), answer) in puts.iter().zip(answers) {
+                for (&(key, sequence), answer) in pairs(puts, answers)? {
                     if answer.is_ok() && self.key(key).readable != Some(sequence) {
                         return Err(readable(key, "was validated with the number of another put"));
                     }
                 }
             }
             (Asked::Remove { keys, force }, ShardReply::Done(answers)) => {
-                same_count(keys.len(), answers.len())?;
-                for (&key, answer) in keys.iter().zip(answers) {
+                for (&key, answer) in pairs(keys, answers)? {
                     self.removed(now, key, *force, answer)?;
                 }
             }
@@ -418,9 +400,14 @@ fn readable(key: u32, fault: &str) -> Violation {
     Invariant::Readable.violated(format!("key {key} {fault}"))
 }
 
-fn same_count(asked: usize, answered: usize) -> Result<(), Violation> {
-    if asked == answered {
-        return Ok(());
+/// What was asked, each with its answer.
+fn pairs<'a, A, B>(
+    asked: &'a [A],
+    answers: &'a [B],
+) -> Result<impl Iterator<Item = (&'a A, &'a B)>, Violation> {
+    if asked.len() == answers.len() {
+        return Ok(asked.iter().zip(answers));
     }
-    Err(Invariant::Answered.violated(format!("{asked} were asked, {answered} answered")))
+    let fault = format!("{} were asked, {} answered", asked.len(), answers.len());
+    Err(Invariant::Answered.violated(fault))
 }

@@ -11,13 +11,10 @@ pub(super) struct Client {
     pub(super) segments: u32,
     /// Whether it has mounted anything with this master since it was last unknown.
     pub(super) attached: bool,
-    /// Whether it once believed in no more segments than it had. Until then those that it believes
-    /// in beyond may be from before it was unknown; later another mount may be on its way, or an
-    /// administrator has taken one.
-    pub(super) agreed: bool,
-    /// Whether a former master has handed it over with segments and it has not mounted all of them
-    /// again. Until then a single mount of it says nothing of the others.
-    pub(super) handed_over: bool,
+    /// Whether it has had segments before it was known as it is now, with a former master or before
+    /// it was offline, and has not mounted all of them again. Until then a single mount of it says
+    /// nothing of the others.
+    pub(super) owes_remount: bool,
     /// The latest sign of life, later by the pauses of the master since.
     heard_at: Moment,
     /// How often it was asked in this silence; zero unless it is suspected.
@@ -34,13 +31,12 @@ pub(super) enum Standing {
 }
 
 impl Client {
-    pub(super) fn new(now: Moment) -> Client {
+    pub(super) fn new(now: Moment, owes_remount: bool) -> Client {
         Client {
             name: String::new(),
             segments: 0,
             attached: false,
-            agreed: false,
-            handed_over: false,
+            owes_remount,
             heard_at: now,
             asked: 0,
             suspected: false,
@@ -49,7 +45,7 @@ impl Client {
 
     /// A client that a former master knew.
     pub(super) fn restored(now: Moment, name: String, segments: u32) -> Client {
-        Client { name, segments, handed_over: segments > 0, ..Client::new(now) }
+        Client { name, segments, ..Client::new(now, segments > 0) }
     }
 
     /// It has given a sign of life. Returns whether it was suspected.

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -195,6 +195,7 @@ fn a_client_that_mounts_one_segment_after_it_went_offline_must_still_remount_the
     let mut stage = Stage::with_holders(1);
     assert_eq!(offline(&stage.run(2 * TTL_MS, &[])), [1]);
     stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 1 });
+    assert!(stage.ping(1, 1), "its own mount may still be unanswered");
     assert!(stage.ping(1, 2));
     stage.hear(ClientsMessage::Remounted { client: ClientId(1), segments: 2 });
     assert!(!stage.ping(1, 2));
@@ -450,32 +451,37 @@ proptest! {
     fn it_judges_as_a_naive_model_does(steps in prop::collection::vec(step(), 1..200)) {
         let mut stage = Stage::new();
         // When each client was last heard, how many segments it has, whether it is attached, and
-        // whether it once believed in no more than it had.
+        // whether it lost segments while it was offline.
         let mut model: BTreeMap<u128, (Moment, u32, bool, bool)> = BTreeMap::new();
+        let mut lost: BTreeSet<u128> = BTreeSet::new();
         for step in steps {
             match step {
                 Step::Ping { number, segments } => {
-                    let known = model.entry(number).or_insert((stage.now, 0, false, false));
+                    let known = model
+                        .entry(number)
+                        .or_insert_with(|| (stage.now, 0, false, lost.remove(&number)));
                     known.0 = stage.now;
-                    known.3 |= known.2 && segments <= known.1;
-                    let expected = segments > 0 && (known.1 == 0 || !known.2 || !known.3);
+                    let returning = known.3 && known.1 > 0;
+                    let expected =
+                        returning || segments > 0 && (known.1 == 0 || !known.2 || known.3);
                     prop_assert_eq!(stage.ping(number, segments), expected);
                 }
                 Step::Mounted { number, segments } => {
                     let client = ClientId(number);
                     stage.hear(ClientsMessage::Mounted { client, segments });
                     if segments > model.get(&number).map_or(0, |known| known.1) {
-                        let agreed = model.get(&number).is_some_and(|known| known.3);
-                        model.insert(number, (stage.now, segments, true, agreed));
+                        let owes = match model.get(&number) {
+                            Some(known) => known.3,
+                            None => lost.remove(&number),
+                        };
+                        model.insert(number, (stage.now, segments, true, owes));
                     } else if let Some(known) = model.get_mut(&number) {
                         known.1 = segments;
                     }
                 }
                 Step::Tick { ms } => {
                     stage.ping(3, 0);
-                    let pinging = model.entry(3).or_insert((stage.now, 0, false, false));
-                    pinging.0 = stage.now;
-                    pinging.3 |= pinging.2;
+                    model.entry(3).or_insert((stage.now, 0, false, false)).0 = stage.now;
                     let effects = stage.tick_after(ms);
                     let now = stage.now;
                     let gone: Vec<u128> = model
@@ -484,6 +490,8 @@ proptest! {
                         .map(|(number, _)| *number)
                         .collect();
                     prop_assert_eq!(offline(&effects), gone.clone());
+                    let held = |number: &&u128| model[*number].1 > 0 || model[*number].3;
+                    lost.extend(gone.iter().filter(held).copied());
                     model.retain(|number, _| !gone.contains(number));
                     let suspected = model
                         .values()

@@ -191,12 +191,22 @@ impl Message<ExportCall> for ShardActor {
     async fn handle(&mut self, call: ExportCall, _: &mut Context<Self, ()>) {
         let (mounts, mut sink) = call.request;
         let guard = FaultGuard { actor: "shard", on_fault: self.on_fault };
-        let exported = self
-            .shard
-            .export(self.clock.now(), &mounts, &mut *sink)
-            .and_then(|record| sink.finish(&record).map(|()| record));
+        let exported = without_holding_others_up(|| {
+            let record = self.shard.export(self.clock.now(), &mounts, &mut *sink)?;
+            sink.finish(&record)?;
+            Ok(record)
+        });
         drop(guard);
         let _ = call.reply.send(exported);
+    }
+}
+
+/// Runs what takes seconds. Where other tasks share the threads, they go on beside it: with as many
+/// shards as threads nothing else would be answered meanwhile, and no deadline would be noticed.
+fn without_holding_others_up<T>(work: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::current().runtime_flavor() {
+        tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 

@@ -7,20 +7,50 @@ use mooring_actors::{Moment, ShardId};
 use mooring_proto::error::{ErrorCode, Refusal};
 use mooring_proto::message::object::PutStartGrant;
 
-use super::{Heard, KeyModel, Oracle, PutModel, address, readable};
+use super::{Heard, KeyModel, Oracle, PutModel, address, pairs, readable};
 use crate::asked::PutAsked;
 use crate::store::Memories;
 
-/// One put of a start with what holds for all of them.
+/// The puts of one start, and what was asked for all of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct StartAsked<'a> {
-    pub(super) put: &'a PutAsked,
+pub(super) struct Batch<'a> {
+    pub(super) puts: &'a [PutAsked],
     pub(super) replicas: u8,
     pub(super) hard_pin: bool,
 }
 
+/// One put of a start with what was asked for all of them.
+#[derive(Clone, Copy, Debug)]
+struct StartAsked<'a> {
+    put: &'a PutAsked,
+    replicas: u8,
+    hard_pin: bool,
+}
+
 impl Oracle {
-    pub(super) fn started(
+    pub(super) fn starts_answered(
+        &mut self,
+        now: Moment,
+        shard: ShardId,
+        heard: Heard,
+        batch: &Batch<'_>,
+        answers: &[Result<PutStartGrant, Refusal>],
+        memories: &Memories,
+    ) -> Result<(), Violation> {
+        for (put, answer) in pairs(batch.puts, answers)? {
+            match answer {
+                Ok(grant) => {
+                    let start =
+                        StartAsked { put, replicas: batch.replicas, hard_pin: batch.hard_pin };
+                    self.started(now, shard, heard, &start, grant, memories)?;
+                }
+                Err(refusal) => self.start_refused(heard, put, refusal)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn started(
         &mut self,
         now: Moment,
         shard: ShardId,
@@ -98,7 +128,7 @@ impl Oracle {
         Ok(())
     }
 
-    pub(super) fn start_refused(
+    fn start_refused(
         &mut self,
         heard: Heard,
         put: &PutAsked,
