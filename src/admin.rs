@@ -2,12 +2,15 @@
 //! authentication, and grant no lease.
 
 mod exposition;
+mod handoff;
 mod metrics;
+mod progress;
 mod readiness;
 
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use axum::Router;
 use axum::extract::State;
@@ -16,22 +19,48 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 use serde_json::json;
 
+pub(crate) use self::handoff::{HandoffReport, RestoreReport};
+pub(crate) use self::progress::{Progress, StartState};
 use crate::frontend::Context;
 use crate::frontend::quic::{Listener, Probe};
 use readiness::Readiness;
 
 /// What the pages show.
 pub(crate) struct Admin {
+    started: Instant,
+    progress: Mutex<Progress>,
+    serving: OnceLock<Serving>,
+}
+
+/// A process that serves, or has begun to leave.
+struct Serving {
     context: Arc<Context>,
     listener: Arc<Listener>,
     readiness: Readiness,
 }
 
 impl Admin {
-    /// The pages of a process that serves.
-    pub(crate) fn new(context: Arc<Context>, listener: Arc<Listener>, probe: Probe) -> Arc<Admin> {
+    /// The pages of a process that starts.
+    pub(crate) fn new() -> Arc<Admin> {
+        let (progress, serving) = (Mutex::default(), OnceLock::new());
+        Arc::new(Admin { started: Instant::now(), progress, serving })
+    }
+
+    /// Notes how far the start has come.
+    pub(crate) fn note(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.progress());
+    }
+
+    /// Shows a process that serves from now on.
+    pub(crate) fn serve(&self, context: Arc<Context>, listener: Arc<Listener>, probe: Probe) {
         let readiness = Readiness::new(context.clone(), probe);
-        Arc::new(Admin { context, listener, readiness })
+        // A process begins to serve once.
+        let _ = self.serving.set(Serving { context, listener, readiness });
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        // Each change is one step, so that a panic elsewhere leaves it whole.
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -58,13 +87,27 @@ pub(crate) fn start(socket: TcpListener, admin: Arc<Admin>) -> io::Result<()> {
 
 /// The process lives: it answers this.
 async fn health(State(admin): State<Arc<Admin>>) -> Response {
-    let state = if admin.context.stage.is_draining() { "draining" } else { "serving" };
-    Json(json!({ "status": "live", "state": state })).into_response()
+    let body = match admin.serving.get() {
+        Some(serving) if serving.context.stage.is_draining() => {
+            json!({ "status": "live", "state": "draining" })
+        }
+        Some(_) => json!({ "status": "live", "state": "serving" }),
+        None => {
+            let progress = admin.progress();
+            let (state, reason) = (progress.state.name(), progress.why_not_ready());
+            json!({ "status": "live", "state": state, "reason": reason })
+        }
+    };
+    Json(body).into_response()
 }
 
 /// Requests are answered, by the port and by every shard.
 async fn ready(State(admin): State<Arc<Admin>>) -> Response {
-    match admin.readiness.check().await {
+    let outcome = match admin.serving.get() {
+        Some(serving) => serving.readiness.check().await,
+        None => Err(admin.progress().why_not_ready()),
+    };
+    match outcome {
         Ok(()) => Json(json!({ "ready": true })).into_response(),
         Err(reason) => {
             let body = Json(json!({ "ready": false, "reason": reason }));
@@ -74,7 +117,7 @@ async fn ready(State(admin): State<Arc<Admin>>) -> Response {
 }
 
 async fn metrics_page(State(admin): State<Arc<Admin>>) -> Response {
-    match metrics::page(&admin.context, &admin.listener).await {
+    match metrics::page(&admin).await {
         Ok(text) => ([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
     }

@@ -3,29 +3,33 @@
 //! Starts a master and stores as processes of their own, replays a trace of an inference service on
 //! them over real QUIC, and compares every byte that it reads with what was put.
 
+mod admin_page;
 mod cluster;
 mod content;
 mod figures;
 mod generated;
 mod lru;
+mod oracle;
+mod perform;
 mod replay;
+mod roll;
+mod rounds;
 mod trace;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
-use mooring_proto::client::{Client, ClientConfig, ClientTls};
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::cluster::{Cluster, ClusterPlan};
-use self::figures::Figures;
-use self::trace::TraceRequest;
+use self::cluster::ClusterPlan;
+use self::perform::DemoPlan;
+use self::roll::RollPlan;
 use crate::command::units::ByteSize;
 use crate::command::{self, CommandError};
-use crate::tls;
+use crate::config::seconds;
 
 /// Run a whole system on this machine and replay a trace of an inference engine on it
 #[derive(Args, Clone, Debug)]
@@ -52,10 +56,30 @@ pub(crate) struct DemoArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
     stores: u32,
 
+    /// How many shards share the index of the master, 1 to 64; by default as many as a master takes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    shards: Option<u16>,
+
     /// How many times faster than it was recorded the trace is replayed, or `max` for as fast as it
     /// goes. Leases are shortened alike, down to 100 ms
     #[arg(long, value_name = "FACTOR", default_value = "max")]
     speed: Speed,
+
+    /// Restart the master by handoff at this interval while the replay goes on, with a side workload
+    /// of puts, overwrites and removes whose every answer is checked; a plain number is seconds,
+    /// else with the unit ms, s, m, h or d
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    restart_every: Option<Duration>,
+
+    /// Stop after so many restarts and one more interval; until then the trace is repeated with
+    /// other blocks. By default restarts go on until the end of the trace
+    #[arg(long, value_name = "N")]
+    restarts: Option<u64>,
+
+    /// Where the handoff directory of the master is made, for example on /dev/shm; by default beside
+    /// the logs
+    #[arg(long, value_name = "DIR")]
+    handoff_dir: Option<PathBuf>,
 
     /// Print one JSON object instead of a table
     #[arg(long)]
@@ -119,16 +143,16 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode, CommandError> {
         Some(path) => trace::read(path, args.limit.unwrap_or(usize::MAX))?,
         None => generated::trace().into_iter().take(args.limit.unwrap_or(usize::MAX)).collect(),
     };
+    let plan = plan(args)?;
     if let Some(path) = &args.write_trace {
         trace::write(path, &requests)?;
     }
-    let plan = plan(args)?;
     let figures = command::block_on(async {
         let mut terminate = signal(SignalKind::terminate())
             .map_err(|error| CommandError::failed("cannot listen to signals", error))?;
         // However it ends, the cluster is dropped and its processes with it.
         tokio::select! {
-            outcome = perform(args, &plan, &requests) => outcome,
+            outcome = perform::perform(&plan, &requests) => outcome,
             _ = tokio::signal::ctrl_c() => Err(CommandError::Failed("interrupted".to_owned())),
             _ = terminate.recv() => Err(CommandError::Failed("terminated".to_owned())),
         }
@@ -142,62 +166,40 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode, CommandError> {
     Ok(if figures.are_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn plan(args: &DemoArgs) -> Result<ClusterPlan, CommandError> {
+fn plan(args: &DemoArgs) -> Result<DemoPlan, CommandError> {
+    let wrong = |text: String| Err(CommandError::Arguments(text));
     let share = args.pool_bytes.0 / u64::from(args.stores);
     let store_bytes = share / PAGE_BYTES * PAGE_BYTES;
     if args.block_bytes.0 == 0 || store_bytes < args.block_bytes.0 {
-        let text = format!(
+        return wrong(format!(
             "--block-bytes {}: each of the {} stores has {store_bytes} bytes for blocks",
             args.block_bytes, args.stores
-        );
-        return Err(CommandError::Arguments(text));
+        ));
     }
-    Ok(ClusterPlan {
+    let block_bytes = usize::try_from(args.block_bytes.0)
+        .map_err(|error| CommandError::Arguments(format!("--block-bytes: {error}")))?;
+    let roll = match args.restart_every {
+        Some(every) if every < RESTART_EVERY_MIN => {
+            return wrong(format!("--restart-every {every:?}: at least {RESTART_EVERY_MIN:?}"));
+        }
+        Some(every) => Some(RollPlan { every, restarts: args.restarts }),
+        None if args.restarts.is_some() => return wrong("--restarts needs --restart-every".into()),
+        None if args.handoff_dir.is_some() => {
+            return wrong("--handoff-dir needs --restart-every".into());
+        }
+        None => None,
+    };
+    let cluster = ClusterPlan {
         stores: args.stores,
         store_bytes,
+        shards: args.shards,
         lease_ttl: args.speed.lease_ttl(),
         watermark_ratio: WATERMARK_RATIO,
         logs: args.keep_logs.clone(),
-    })
-}
-
-async fn perform(
-    args: &DemoArgs,
-    plan: &ClusterPlan,
-    requests: &[TraceRequest],
-) -> Result<Figures, CommandError> {
-    let mut cluster = Cluster::start(plan).await?;
-    let outcome = replay_on(&cluster, args, plan, requests).await;
-    match &outcome {
-        Ok(figures) if figures.are_right() => {}
-        _ => eprintln!("the logs of the processes are in {}", cluster.keep_logs().display()),
-    }
-    cluster.stop().await;
-    outcome
-}
-
-async fn replay_on(
-    cluster: &Cluster,
-    args: &DemoArgs,
-    plan: &ClusterPlan,
-    requests: &[TraceRequest],
-) -> Result<Figures, CommandError> {
-    let pin = tls::parse_fingerprint(cluster.fingerprint())
-        .ok_or_else(|| CommandError::Failed("the master has no fingerprint".to_owned()))?;
-    let mut config = ClientConfig::new(cluster.address(), ClientTls::pinned(pin));
-    config.name = "demo".to_owned();
-    let client = Client::connect(config).await?;
-    let block_bytes = usize::try_from(args.block_bytes.0)
-        .map_err(|error| CommandError::Arguments(format!("--block-bytes: {error}")))?;
-    let started = Instant::now();
-    let counts = replay::replay(&client, requests, block_bytes, args.speed).await?;
-    let elapsed = started.elapsed();
-    let stats = client.stats().await?;
-    client.close().await;
-    let pool_bytes = (plan.store_bytes * u64::from(plan.stores)) as f64;
-    let capacity_blocks = (pool_bytes * WATERMARK_RATIO) as u64 / args.block_bytes.0;
-    let lru_hits = lru::hits(requests, capacity_blocks);
-    Ok(Figures::new(&counts, &stats, lru_hits, elapsed))
+        restarts: roll.is_some(),
+        handoffs: args.handoff_dir.clone(),
+    };
+    Ok(DemoPlan { cluster, roll, block_bytes, speed: args.speed })
 }
 
 /// The lease of a service in real time.
@@ -209,6 +211,9 @@ const LEASE_TTL_MIN: Duration = Duration::from_millis(100);
 
 /// The master's own default, named here because the comparison with exact LRU depends on it.
 const WATERMARK_RATIO: f64 = 0.9;
+
+/// Shorter than that a master would hardly serve between two restarts.
+const RESTART_EVERY_MIN: Duration = Duration::from_millis(100);
 
 /// Segments of whole pages of the master's usual size can be filled to their end.
 const PAGE_BYTES: u64 = 64 << 10;

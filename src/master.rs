@@ -1,11 +1,14 @@
 //! The master process: from its arguments to its exit.
 
 mod args;
+mod export;
 mod leave;
 mod options;
 mod ready_file;
+mod restore;
 mod serve;
 mod signals;
+mod start;
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::ExitCode;
@@ -40,6 +43,12 @@ pub(crate) fn run(args: &MasterArgs) -> Result<ExitCode, CommandError> {
         .build()
         .map_err(|error| CommandError::failed("cannot start the runtime", error))?;
     runtime.block_on(serve::serve(options, opened))
+}
+
+/// What an actor that failed knew can no longer be trusted, so nothing more is answered.
+fn on_fault(actor: &str) {
+    tracing::error!(actor, "an actor has failed, the process ends");
+    leave::end(1);
 }
 
 /// Everything that another process or the disk can refuse.

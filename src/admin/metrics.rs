@@ -6,27 +6,41 @@ use mooring_proto::ErrorCode;
 use mooring_proto::message::Kind;
 
 use super::exposition::Exposition;
+use super::{Admin, Serving, handoff};
 use crate::frontend::Context;
 use crate::frontend::counters::KindCounters;
 use crate::frontend::quic::Listener;
 use crate::frontend::stats::{Snapshot, resident_bytes};
 
-/// The page as of now.
+/// The page as of now. A process that does not serve yet has only figures of its own and of the
+/// handoff.
 ///
 /// # Errors
 /// If an actor does not answer.
-pub(super) async fn page(context: &Context, listener: &Listener) -> Result<String, CallError> {
-    let snapshot = Snapshot::take(context).await?;
+pub(super) async fn page(admin: &Admin) -> Result<String, CallError> {
     let mut page = Exposition::default();
-    known_totals(&mut page, &snapshot);
-    known_requests(&mut page, context, &snapshot);
-    known_batches(&mut page, context);
-    pool(&mut page, &snapshot);
-    shards(&mut page, &snapshot);
-    clients(&mut page, context);
-    front_end(&mut page, context, listener);
-    process(&mut page, context);
+    let pool = match admin.serving.get() {
+        Some(serving) => Some(of_serving(&mut page, serving).await?.pool),
+        None => None,
+    };
+    if let Some(report) = &admin.progress().handoff {
+        handoff::families(&mut page, report, pool.as_ref());
+    }
+    process(&mut page, admin);
     Ok(page.finish())
+}
+
+async fn of_serving(page: &mut Exposition, serving: &Serving) -> Result<Snapshot, CallError> {
+    let Serving { context, listener, .. } = serving;
+    let snapshot = Snapshot::take(context).await?;
+    known_totals(page, &snapshot);
+    known_requests(page, context, &snapshot);
+    known_batches(page, context);
+    pool(page, &snapshot);
+    shards(page, &snapshot);
+    clients(page, context);
+    front_end(page, context, listener);
+    Ok(snapshot)
 }
 
 fn known_totals(page: &mut Exposition, snapshot: &Snapshot) {
@@ -260,12 +274,12 @@ fn front_end(page: &mut Exposition, context: &Context, listener: &Listener) {
     }
 }
 
-fn process(page: &mut Exposition, context: &Context) {
+fn process(page: &mut Exposition, admin: &Admin) {
     page.gauge("mooring_resident_bytes", "Resident memory of the process.", resident_bytes());
     page.gauge(
         "mooring_uptime_seconds",
         "Since the process started.",
-        context.started.elapsed().as_secs_f64(),
+        admin.started.elapsed().as_secs_f64(),
     );
     let version = [(env!("CARGO_PKG_VERSION"), 1)];
     page.gauges("mooring_build_info", "The release.", "version", version.into_iter());

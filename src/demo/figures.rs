@@ -1,21 +1,22 @@
 //! What a replay measured.
 
+mod restarts;
+
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use mooring_proto::message::inspect::StatsReply;
 use serde::Serialize;
 
+pub(crate) use self::restarts::RestartFigures;
 use crate::command::table::pairs;
 use crate::command::units::human_bytes;
 
 /// Counts of a replay, while it runs.
 #[derive(Debug)]
 pub(crate) struct Counts {
-    pub(crate) requests: u64,
-    pub(crate) block_refs: u64,
-    /// References that were read from the pool.
-    pub(crate) hits: u64,
+    /// Between restarts; the first one from the start, the last one until the end.
+    pub(crate) epochs: Vec<Epoch>,
     /// Blocks that were put.
     pub(crate) puts: u64,
     /// Blocks that could not be put.
@@ -27,6 +28,15 @@ pub(crate) struct Counts {
     get_us: Histogram<u64>,
 }
 
+/// Counts of the requests that one master answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Epoch {
+    pub(crate) requests: u64,
+    pub(crate) block_refs: u64,
+    /// References that were read from the pool.
+    pub(crate) hits: u64,
+}
+
 impl Counts {
     /// All zero.
     pub(crate) fn new() -> Counts {
@@ -35,9 +45,7 @@ impl Counts {
                 .expect("the bounds are valid")
         };
         Counts {
-            requests: 0,
-            block_refs: 0,
-            hits: 0,
+            epochs: vec![Epoch::default()],
             puts: 0,
             put_refused: 0,
             bytes_written: 0,
@@ -46,6 +54,27 @@ impl Counts {
             put_us: histogram(),
             get_us: histogram(),
         }
+    }
+
+    /// A request of so many references with so many hits was answered after so many restarts. Says
+    /// whether it is the first one since the latest of them.
+    pub(crate) fn request(&mut self, block_refs: u64, hits: u64, restarts: u64) -> bool {
+        let restarts = usize::try_from(restarts).unwrap_or(usize::MAX);
+        let begins = restarts >= self.epochs.len();
+        if begins {
+            // A master without any request still has an epoch.
+            self.epochs.resize(restarts + 1, Epoch::default());
+        }
+        if let Some(epoch) = self.epochs.last_mut() {
+            epoch.requests += 1;
+            epoch.block_refs += block_refs;
+            epoch.hits += hits;
+        }
+        begins
+    }
+
+    fn total(&self, figure: impl Fn(&Epoch) -> u64) -> u64 {
+        self.epochs.iter().map(figure).sum()
     }
 
     /// How long it took to put the missing blocks of a request.
@@ -77,6 +106,9 @@ pub(crate) struct Figures {
     put_us: Latency,
     get_us: Latency,
     elapsed_s: f64,
+    /// Only if the master was restarted.
+    #[serde(flatten)]
+    restarts: Option<RestartFigures>,
 }
 
 #[derive(Debug, Serialize)]
@@ -87,20 +119,24 @@ struct Latency {
 }
 
 impl Figures {
-    /// Puts together what the replay counted, what the master says at its end, and what exact LRU
-    /// would have found.
+    /// Puts together what the replay counted, what the master says at its end, what exact LRU would
+    /// have found, and what came of restarts.
     pub(crate) fn new(
         counts: &Counts,
         stats: &StatsReply,
         lru_hits: u64,
         elapsed: Duration,
+        restarts: Option<RestartFigures>,
     ) -> Figures {
-        let rate = |hits: u64| hits as f64 / counts.block_refs.max(1) as f64;
+        let block_refs = counts.total(|epoch| epoch.block_refs);
+        let hits = counts.total(|epoch| epoch.hits);
+        let rate = |hits: u64| hits as f64 / block_refs.max(1) as f64;
+        let wrong_beside = restarts.as_ref().map_or(0, RestartFigures::wrong_bytes);
         Figures {
-            requests: counts.requests,
-            block_refs: counts.block_refs,
-            hits: counts.hits,
-            hit_rate: rate(counts.hits),
+            requests: counts.total(|epoch| epoch.requests),
+            block_refs,
+            hits,
+            hit_rate: rate(hits),
             lru_hit_rate: rate(lru_hits),
             puts: counts.puts,
             // What the master refused and the client then got on another attempt counts too.
@@ -109,10 +145,11 @@ impl Figures {
             evicted_bytes: stats.evicted_bytes,
             bytes_written: counts.bytes_written,
             bytes_read: counts.bytes_read,
-            wrong_bytes: counts.wrong_bytes,
+            wrong_bytes: counts.wrong_bytes + wrong_beside,
             put_us: Latency::of(&counts.put_us),
             get_us: Latency::of(&counts.get_us),
             elapsed_s: elapsed.as_secs_f64(),
+            restarts,
         }
     }
 
@@ -131,7 +168,7 @@ impl Figures {
             self.block_refs,
             self.lru_hit_rate * 1e2
         );
-        pairs(&[
+        let mut rows = vec![
             ("requests", self.requests.to_string()),
             ("hit rate", hits),
             ("blocks put", format!("{}, {} refused", self.puts, self.put_refused)),
@@ -151,8 +188,10 @@ impl Figures {
                 format!("{} objects, {}", self.evicted_objects, human_bytes(self.evicted_bytes)),
             ),
             ("elapsed", format!("{:.1} s", self.elapsed_s)),
-            ("wrong bytes", self.wrong_bytes.to_string()),
-        ])
+        ];
+        rows.extend(self.restarts.iter().flat_map(RestartFigures::rows));
+        rows.push(("wrong bytes", self.wrong_bytes.to_string()));
+        pairs(&rows)
     }
 }
 
@@ -193,12 +232,12 @@ mod tests {
     #[test]
     fn the_names_that_scripts_rely_on_are_there() {
         let mut counts = Counts::new();
-        counts.block_refs = 4;
-        counts.hits = 1;
+        counts.request(4, 1, 0);
         counts.put_took(Duration::from_millis(5));
         let stats = StatsReply { put_refused: 2, ..StatsReply::default() };
-        let figures = Figures::new(&counts, &stats, 2, Duration::from_secs(3));
+        let figures = Figures::new(&counts, &stats, 2, Duration::from_secs(3), None);
         let told = serde_json::to_value(&figures).unwrap();
+        assert!(told.get("restarts").is_none());
         let names = [
             "requests",
             "block_refs",
@@ -226,10 +265,20 @@ mod tests {
     fn a_wrong_byte_spoils_the_result() {
         let mut counts = Counts::new();
         let figures = |counts: &Counts| {
-            Figures::new(counts, &StatsReply::default(), 0, Duration::from_secs(1))
+            Figures::new(counts, &StatsReply::default(), 0, Duration::from_secs(1), None)
         };
         assert!(figures(&counts).are_right());
         counts.wrong_bytes = 1;
         assert!(!figures(&counts).are_right());
+    }
+
+    #[test]
+    fn a_request_counts_for_the_master_that_answered_it() {
+        let mut counts = Counts::new();
+        let begins = [0, 0, 1, 3, 3].map(|restarts| counts.request(2, 1, restarts));
+        assert_eq!(begins, [false, false, true, true, false]);
+        let requests: Vec<_> = counts.epochs.iter().map(|epoch| epoch.requests).collect();
+        assert_eq!(requests, [2, 1, 0, 2]);
+        assert_eq!(counts.total(|epoch| epoch.hits), 5);
     }
 }

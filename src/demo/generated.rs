@@ -108,7 +108,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::demo::lru;
+    use crate::demo::lru::Lru;
 
     #[test]
     fn it_is_the_same_each_time() {
@@ -131,10 +131,14 @@ mod tests {
     fn it_overflows_the_default_pool_and_rewards_a_good_order_of_eviction() {
         let trace = trace();
         let references: usize = trace.iter().map(|request| request.hash_ids.len()).sum();
-        let endless = lru::hits(&trace, u64::MAX);
+        let hits = |capacity_blocks: u64| {
+            let mut cache = Lru::new(capacity_blocks);
+            trace.iter().map(|request| cache.hits(&request.hash_ids)).sum::<u64>()
+        };
+        let endless = hits(u64::MAX);
         let distinct = references as u64 - endless;
         assert!(distinct > 16_384, "{distinct} distinct blocks of {references}");
-        let bounded = lru::hits(&trace, 14_745);
+        let bounded = hits(14_745);
         assert!(bounded * 2 > references as u64, "{bounded} hits of {references}");
         assert!(bounded < endless, "{bounded} hits of at most {endless}");
     }

@@ -2,25 +2,27 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::trace::TraceRequest;
-
-/// References of the requests that a cache with room for so many blocks finds, when each request
-/// reads and then holds the blocks of its chain in their order.
-pub(crate) fn hits(requests: &[TraceRequest], capacity_blocks: u64) -> u64 {
-    let mut cache = Cache { capacity_blocks, ..Cache::default() };
-    let references = requests.iter().flat_map(|request| &request.hash_ids);
-    references.filter(|block| cache.refer(**block)).count() as u64
-}
-
-#[derive(Default)]
-struct Cache {
+/// A cache with room for so many blocks, which holds blocks in the order of their use.
+#[derive(Debug, Default)]
+pub(crate) struct Lru {
     capacity_blocks: u64,
     now: u64,
     used_at: HashMap<u64, u64>,
     in_order: BTreeMap<u64, u64>,
 }
 
-impl Cache {
+impl Lru {
+    /// An empty one.
+    pub(crate) fn new(capacity_blocks: u64) -> Lru {
+        Lru { capacity_blocks, ..Lru::default() }
+    }
+
+    /// References of a request that are found, when the request reads and then holds the blocks of
+    /// its chain in their order.
+    pub(crate) fn hits(&mut self, blocks: &[u64]) -> u64 {
+        blocks.iter().filter(|block| self.refer(**block)).count() as u64
+    }
+
     /// Whether the block is there; afterwards it is the latest one.
     fn refer(&mut self, block: u64) -> bool {
         self.now += 1;
@@ -42,27 +44,24 @@ impl Cache {
 mod tests {
     use super::*;
 
-    fn requests(chains: &[&[u64]]) -> Vec<TraceRequest> {
-        let request =
-            |chain: &&[u64]| TraceRequest { hash_ids: chain.to_vec(), ..TraceRequest::default() };
-        chains.iter().map(request).collect()
+    fn hits(capacity_blocks: u64, chains: &[&[u64]]) -> u64 {
+        let mut cache = Lru::new(capacity_blocks);
+        chains.iter().map(|chain| cache.hits(chain)).sum()
     }
 
     #[test]
     fn an_endless_cache_misses_each_block_once() {
-        let requests = requests(&[&[1, 2, 3], &[1, 2, 4], &[1, 2, 3]]);
-        assert_eq!(hits(&requests, 100), 5);
+        assert_eq!(hits(100, &[&[1, 2, 3], &[1, 2, 4], &[1, 2, 3]]), 5);
     }
 
     #[test]
     fn the_block_that_was_not_used_for_longest_goes_first() {
         // Room for two: 1 is used again before 3 comes, so 2 goes.
-        let requests = requests(&[&[1], &[2], &[1], &[3], &[1], &[2]]);
-        assert_eq!(hits(&requests, 2), 2);
+        assert_eq!(hits(2, &[&[1], &[2], &[1], &[3], &[1], &[2]]), 2);
     }
 
     #[test]
     fn a_cache_without_room_finds_nothing() {
-        assert_eq!(hits(&requests(&[&[1], &[1]]), 0), 0);
+        assert_eq!(hits(0, &[&[1], &[1]]), 0);
     }
 }

@@ -20,4 +20,4 @@ pub(crate) mod transport;
 
 pub(crate) use listener::{Listener, ListenerOptions, reachable};
 pub(crate) use probe::Probe;
-pub(crate) use socket::{bind, describe_buffers};
+pub(crate) use socket::{bind, describe_buffers, discard_waiting};

@@ -1,11 +1,14 @@
 //! The flags of `mooring master`.
 
+mod handoff;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+pub(super) use self::handoff::HandoffArgs;
 use crate::config::{eviction_ratio, milliseconds, seconds, watermark_ratio};
 
 /// How a master runs.
@@ -94,13 +97,16 @@ pub(crate) struct MasterArgs {
     #[arg(help_heading = "Objects")]
     pub(super) eviction_ratio: f64,
 
+    #[command(flatten)]
+    pub(super) handoff: HandoffArgs,
+
     /// File that is renamed into place once the master serves, in JSON: pid, rpc, metrics,
     /// mooncake, cert_sha256
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) ready_file: Option<PathBuf>,
 
-    /// Directory for the key of stateless resets, so that clients notice a restart at once; without
-    /// it they notice by the silence of the former process
+    /// Directory for the key of stateless resets, so that clients notice even the restart of a killed
+    /// master at once, instead of by the silence of the former process; by default --handoff-dir
     #[arg(long, value_name = "DIR", help_heading = "Files")]
     pub(super) state_dir: Option<PathBuf>,
 }

@@ -1,50 +1,211 @@
-//! How a master leaves: what is in flight is answered, connections are told, and the process ends
-//! without tearing anything down, so that its exit does not take longer with more objects.
+//! How a master leaves: what is in flight is answered, the index is handed over, connections are
+//! told, and the process ends without tearing anything down, so that its exit does not take longer
+//! with more objects.
+//!
+//! Every step has a deadline. A step that misses it costs the snapshot, never the exit.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use mooring_actors::shard::state::shards_dropped;
+use tokio::time::{timeout, timeout_at};
+
+use super::export::{Handover, Written};
+use super::ready_file;
+use super::signals::{Asked, Signals};
 use crate::frontend::Context;
 use crate::frontend::quic::Listener;
-use crate::master::ready_file;
-use crate::master::signals::{Asked, Signals};
+use crate::handoff::{ExportFailure, Published, Reason};
 
-/// Leaves in order; another signal on the way ends the process at once.
-pub(super) async fn leave(
-    context: Arc<Context>,
-    listener: Arc<Listener>,
-    ready_file: Option<&Path>,
-    mut signals: Signals,
-) -> ! {
+/// What leaves.
+pub(super) struct Leaving {
+    pub(super) context: Arc<Context>,
+    pub(super) listener: Arc<Listener>,
+    pub(super) ready_file: Option<PathBuf>,
+    /// From the signal to the end of the process.
+    pub(super) deadline: Duration,
+    /// `None` leaves nothing to the next master.
+    pub(super) handover: Option<Arc<Handover>>,
+}
+
+/// Leaves in order; another signal on the way ends the process at once with status 1, and without a
+/// snapshot. A missed deadline is no failure of the exit: the status is 0, and what became of the
+/// snapshot is in the log and in the directory.
+pub(super) async fn leave(leaving: Leaving, mut signals: Signals) -> ! {
+    let times = Times::new(&leaving);
+    let dropped_before = shards_dropped();
     tokio::select! {
-        () = drain(&context, &listener, ready_file) => {}
+        () = drain(&leaving, &times) => {}
         () = asked_again(&mut signals) => {
             tracing::warn!("a second signal: ended in the middle of leaving");
             end(1);
         }
     }
-    tracing::info!("left");
+    tracing::info!(
+        handoff_shutdown = "left",
+        shards_dropped = shards_dropped() - dropped_before,
+        duration_ms = times.elapsed_ms(),
+        "left"
+    );
     end(0);
 }
 
-async fn drain(context: &Context, listener: &Listener, ready_file: Option<&Path>) {
+async fn drain(leaving: &Leaving, times: &Times) {
+    stop_serving(leaving, times).await;
+    let outcome = match rest(leaving, times).await {
+        Ok(()) => {
+            // Nothing changes any more, so the slowest peer and the disk need not wait for each other.
+            let (written, ()) =
+                tokio::join!(write(leaving, times), answer_the_rest(leaving, times));
+            written
+        }
+        Err(failure) => Err(failure),
+    };
+    // What was written just before is not waited for by anybody else.
+    tokio::time::sleep(LAST_REPLIES_TIME).await;
+    leaving.listener.close(FAREWELL_TIME).await;
+    let Some(handover) = &leaving.handover else { return };
+    let outcome = match outcome {
+        Ok(Some(written)) => publish(handover, written, times).await,
+        Ok(None) => return,
+        Err(failure) => Err(failure),
+    };
+    tell(&outcome, times);
+    let note = handover.note(&leaving.context.core, &outcome, times.started.elapsed());
+    if timeout_at(times.end.into(), handover.record(note)).await.is_err() {
+        tracing::error!(handoff_write = "record_failed", "no time to say how the master left");
+    }
+}
+
+async fn stop_serving(leaving: &Leaving, times: &Times) {
+    let Leaving { context, listener, .. } = leaving;
     context.stage.begin_drain();
-    tracing::info!(in_flight = context.stage.in_flight(), "leaving");
-    if let Some(path) = ready_file {
+    tracing::info!(
+        handoff_shutdown = "start",
+        in_flight = context.stage.in_flight(),
+        handoff = leaving.handover.is_some(),
+        deadline_ms = leaving.deadline.as_millis() as u64,
+        "leaving"
+    );
+    if let Some(path) = &leaving.ready_file {
         ready_file::remove(path);
     }
+    context.core.stop_judging();
     listener.stop_accepting();
-    if tokio::time::timeout(ANSWER_TIME, context.stage.idle()).await.is_err() {
-        tracing::warn!(in_flight = context.stage.in_flight(), "requests are left unanswered");
+    let _ = timeout_at((times.started + SETTLE_TIME).into(), context.stage.idle()).await;
+    tracing::info!(
+        handoff_shutdown = "serving_stopped",
+        in_flight = context.stage.in_flight(),
+        after_ms = times.elapsed_ms(),
+        "nothing new is taken on"
+    );
+}
+
+/// Brings the actors to rest. What still waits there is answered as restarting.
+async fn rest(leaving: &Leaving, times: &Times) -> Result<(), ExportFailure> {
+    let failure = match timeout_at(times.export.into(), leaving.context.core.quiesce()).await {
+        Ok(Ok(())) => {
+            tracing::info!(
+                handoff_shutdown = "quiesced",
+                after_ms = times.elapsed_ms(),
+                "no actor changes anything any more"
+            );
+            return Ok(());
+        }
+        Ok(Err(error)) => ExportFailure::new(Reason::WriteFailed, error.to_string()),
+        Err(_) => late("the actors did not come to rest in time"),
+    };
+    tracing::warn!(%failure, "the actors are not at rest");
+    Err(failure)
+}
+
+async fn answer_the_rest(leaving: &Leaving, times: &Times) {
+    let stage = &leaving.context.stage;
+    let until = times.export.checked_sub(GOODBYE_TIME).unwrap_or(times.started);
+    let left = until.saturating_duration_since(Instant::now());
+    if timeout(ANSWER_TIME.min(left), stage.idle()).await.is_err() {
+        tracing::warn!(in_flight = stage.in_flight(), "requests are left unanswered");
     }
-    // What was written just before the drain began is not waited for by anybody else.
-    tokio::time::sleep(LAST_REPLIES_TIME).await;
-    listener.close(FAREWELL_TIME).await;
+}
+
+/// Writes the snapshot but for its name; `None` if there is to be none.
+async fn write(leaving: &Leaving, times: &Times) -> Result<Option<Written>, ExportFailure> {
+    let Some(handover) = &leaving.handover else { return Ok(None) };
+    let writing = handover.write(&leaving.context.core, times.export);
+    let written = timeout_at(times.export.into(), writing).await;
+    let written = written.unwrap_or_else(|_| Err(late("the snapshot was not written in time")))?;
+    tracing::info!(
+        handoff_shutdown = "exported",
+        after_ms = times.elapsed_ms(),
+        "the snapshot is written"
+    );
+    Ok(Some(written))
+}
+
+async fn publish(
+    handover: &Handover,
+    written: Written,
+    times: &Times,
+) -> Result<Published, ExportFailure> {
+    let published = timeout_at(times.export.into(), handover.publish(written)).await;
+    published.unwrap_or_else(|_| Err(late("the snapshot was not published in time")))
+}
+
+fn tell(outcome: &Result<Published, ExportFailure>, times: &Times) {
+    let after_ms = times.elapsed_ms();
+    match outcome {
+        Ok(published) => {
+            let Published { bytes, objects } = published;
+            tracing::info!(handoff_write = "ok", bytes, objects, "the snapshot is published");
+            tracing::info!(handoff_shutdown = "ready", after_ms, "the next master may take over");
+        }
+        Err(failure) => {
+            let (reason, detail) = (failure.cause.reason.name(), &failure.cause.detail);
+            tracing::warn!(handoff_write = reason, detail, "no snapshot is left");
+            tracing::warn!(handoff_shutdown = reason, after_ms, "the next master begins empty");
+        }
+    }
+}
+
+fn late(detail: &str) -> ExportFailure {
+    ExportFailure::new(Reason::Deadline, detail)
 }
 
 async fn asked_again(signals: &mut Signals) {
     while signals.next().await != Asked::Leave {}
+}
+
+/// When what must be over.
+struct Times {
+    started: Instant,
+    /// The snapshot.
+    export: Instant,
+    /// Everything.
+    end: Instant,
+}
+
+impl Times {
+    /// Begins now. Whatever hangs from here on, the process ends by its deadline.
+    fn new(leaving: &Leaving) -> Times {
+        let started = Instant::now();
+        let deadline = leaving.deadline;
+        std::thread::spawn(move || {
+            std::thread::sleep(deadline);
+            // Not even the log is touched: it may be what hangs.
+            end(0);
+        });
+        let last_words = (deadline / 5).min(LAST_WORDS_TIME);
+        let export = match &leaving.handover {
+            Some(handover) => handover.options.export_deadline.min(deadline - last_words),
+            None => (deadline - last_words).min(REST_TIME),
+        };
+        Times { started, export: started + export, end: started + deadline }
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
 }
 
 /// Ends the process without running destructors: dropping the actors would take the longer the more
@@ -54,11 +215,25 @@ pub(super) fn end(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Longer than any answer takes that does not wait for space.
+/// What does not wait for anything is answered by then. What waits for space is answered when the
+/// actors come to rest.
+const SETTLE_TIME: Duration = Duration::from_millis(100);
+
+/// Longer than any answer takes on its way to a peer that reads.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
+
+/// Without a handoff the actors come to rest only so that what waits is answered.
+const REST_TIME: Duration = Duration::from_secs(3);
+
+/// For everything between the last answer and the name of the snapshot: a peer that hangs must not
+/// cost it.
+const GOODBYE_TIME: Duration = Duration::from_millis(400);
 
 /// For replies that were written already to leave the machine: a close discards what is not sent.
 const LAST_REPLIES_TIME: Duration = Duration::from_millis(20);
 
 /// For the frames that say so to leave the machine.
 const FAREWELL_TIME: Duration = Duration::from_millis(100);
+
+/// For the note about a deadline that was missed.
+const LAST_WORDS_TIME: Duration = Duration::from_secs(1);

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use mooring_actors::core::{Layout, Settings};
 
-use super::args::{MasterArgs, ShardLayout};
+use super::args::{HandoffArgs, MasterArgs, ShardLayout};
 use crate::command::CommandError;
+use crate::handoff::FailurePolicy;
 use crate::tls::TlsFiles;
 
 /// Options of a master that fit together.
@@ -26,6 +27,28 @@ pub(super) struct MasterOptions {
     pub(super) client_ttl: Duration,
     pub(super) ready_file: Option<PathBuf>,
     pub(super) state_dir: Option<PathBuf>,
+    /// From the signal to leave to the end of the process.
+    pub(super) shutdown_deadline: Duration,
+    /// `None` without a directory.
+    pub(super) handoff: Option<HandoffOptions>,
+}
+
+/// How the index is handed over.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct HandoffOptions {
+    pub(super) directory: PathBuf,
+    pub(super) max_age_ms: u64,
+    pub(super) policy: FailurePolicy,
+    /// From the signal to leave to the published snapshot.
+    pub(super) export_deadline: Duration,
+    pub(super) restore_deadline: Duration,
+    /// Shards that are written at once.
+    pub(super) export_workers: u16,
+    /// Threads that restore.
+    pub(super) restore_workers: u16,
+    pub(super) margin_percent: u32,
+    /// For how long a start waits for a master that still holds the directory.
+    pub(super) lock_wait: Duration,
 }
 
 impl MasterOptions {
@@ -61,7 +84,9 @@ impl MasterOptions {
             settings,
             client_ttl: args.client_ttl,
             ready_file: args.ready_file.clone(),
-            state_dir: args.state_dir.clone(),
+            state_dir: args.state_dir.clone().or_else(|| args.handoff.handoff_dir.clone()),
+            shutdown_deadline: args.handoff.shutdown_deadline_sec,
+            handoff: handoff(&args.handoff, shards)?,
         })
     }
 
@@ -96,6 +121,29 @@ fn tls_files(args: &MasterArgs) -> Result<Option<TlsFiles>, CommandError> {
     }
 }
 
+fn handoff(args: &HandoffArgs, shards: u16) -> Result<Option<HandoffOptions>, CommandError> {
+    let whole = args.shutdown_deadline_sec;
+    let export_deadline = args.handoff_shutdown_deadline_sec.unwrap_or(whole * 4 / 5);
+    if export_deadline > whole {
+        return Err(CommandError::Arguments(format!(
+            "--handoff-shutdown-deadline-sec ({export_deadline:?}) must not be above \
+             --shutdown-deadline-sec ({whole:?})"
+        )));
+    }
+    let Some(directory) = args.handoff_dir.clone() else { return Ok(None) };
+    Ok(Some(HandoffOptions {
+        directory,
+        max_age_ms: in_ms(args.handoff_max_age_sec),
+        policy: args.handoff_failure_policy,
+        export_deadline,
+        restore_deadline: args.handoff_restore_deadline_sec,
+        export_workers: args.handoff_max_workers.unwrap_or(shards).min(shards),
+        restore_workers: args.handoff_restore_workers.unwrap_or(shards),
+        margin_percent: args.handoff_restore_margin_percent,
+        lock_wait: whole + LOCK_WAIT_BEYOND,
+    }))
+}
+
 fn settings(args: &MasterArgs) -> Result<Settings, CommandError> {
     let (discard, release) =
         (args.put_start_discard_timeout_sec, args.put_start_release_timeout_sec);
@@ -118,7 +166,7 @@ fn settings(args: &MasterArgs) -> Result<Settings, CommandError> {
         put_release_timeout_ms: in_ms(release),
         eviction_high_watermark_ratio: watermark,
         eviction_ratio: ratio,
-        pending_timeout_ms: None,
+        pending_timeout_ms: Some(in_ms(args.handoff.handoff_segment_deadline_sec)),
     })
 }
 
@@ -134,6 +182,10 @@ const CORES_OF_ONE_RUNTIME: usize = 4;
 
 /// The pings of clients and the admin pages must get through while one thread is busy.
 const RUNTIME_THREADS_MIN: usize = 2;
+
+/// A master that leaves keeps its own deadline, if it has the same one; then the system has to end
+/// its process, and whoever rolls the two to be a little late.
+const LOCK_WAIT_BEYOND: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests;

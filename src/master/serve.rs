@@ -1,18 +1,21 @@
 //! The life of a serving master.
 
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
-use mooring_actors::core::{Core, CoreConfig};
-use mooring_proto::{ClientId, Incarnation};
+use mooring_actors::core::Core;
+use mooring_proto::ClientId;
 
 use super::Opened;
-use super::leave::{self, end};
+use super::export::Handover;
+use super::leave::{self, Leaving, end};
 use super::options::MasterOptions;
 use super::ready_file::{self, Ready};
 use super::signals::{Asked, Signals};
+use super::start::{self, Begun};
 use crate::admin::{self, Admin};
 use crate::command::CommandError;
 use crate::frontend::Context;
@@ -27,47 +30,75 @@ pub(super) async fn serve(
     // From here on a signal is not the end of the process any more.
     let mut signals =
         Signals::new().map_err(|error| CommandError::failed("cannot hear signals", error))?;
-    let Opened { mut tls, probe, rpc, admin } = opened;
+    let Opened { mut tls, probe, rpc, admin: admin_socket } = opened;
     if let Some(problem) = quic::describe_buffers(&rpc) {
         tracing::warn!("{problem}");
     }
+    let cannot_serve = |error: &dyn std::fmt::Display| CommandError::failed("cannot serve", error);
+    let metrics = admin_socket.local_addr().map_err(|error| cannot_serve(&error))?;
+    let admin = Admin::new();
+    admin::start(admin_socket, admin.clone()).map_err(|error| cannot_serve(&error))?;
+
+    let Begun { config, seed, state, directory } =
+        begin(&options, &admin, &rpc, &mut signals).await?;
     let probe_client = ClientId(rand::random());
-    let context = Arc::new(Context::new(Core::start(core_config(&options)), probe_client));
+    let core = match state {
+        Some(state) => Core::start_restored(config, state),
+        None => Core::start(config),
+    };
+    let context = Arc::new(Context::new(core, probe_client));
     let listener_options =
         ListenerOptions { client_ttl: options.client_ttl, state_dir: options.state_dir.clone() };
-    let cannot_serve = |error: &dyn std::fmt::Display| CommandError::failed("cannot serve", error);
     let listener = Listener::start(context.clone(), rpc, &tls, &listener_options)
         .map_err(|error| cannot_serve(&error))?;
     let listener = Arc::new(listener);
     let bound = listener.local_address().map_err(|error| cannot_serve(&error))?;
     let probe = Probe::new(bound, probe_client, &probe).map_err(|error| cannot_serve(&error))?;
-    let metrics = admin.local_addr().map_err(|error| cannot_serve(&error))?;
-    admin::start(admin, Admin::new(context.clone(), listener.clone(), probe))
-        .map_err(|error| cannot_serve(&error))?;
+    admin.serve(context.clone(), listener.clone(), probe);
 
     announce(&options, &tls, bound, metrics)?;
     while signals.next().await == Asked::Reload {
         reload(&mut tls, &listener);
     }
-    leave::leave(context, listener, options.ready_file.as_deref(), signals).await
+    let handover = directory
+        .zip(options.handoff)
+        .map(|(directory, options)| Arc::new(Handover { directory, options, seed }));
+    let (ready_file, deadline) = (options.ready_file, options.shutdown_deadline);
+    leave::leave(Leaving { context, listener, ready_file, deadline, handover }, signals).await
 }
 
-fn core_config(options: &MasterOptions) -> CoreConfig {
-    // Random for each start: a token of a former process must mean nothing to this one, and no peer
-    // may know how keys are spread.
-    let (seed, incarnation) = (rand::random(), Incarnation(rand::random()));
-    CoreConfig {
-        settings: options.settings.clone(),
-        layout: options.layout,
-        on_fault,
-        ..CoreConfig::new(options.shards, seed, incarnation)
+/// Begins, which may take as long as another master leaves or an operator does not come. Meanwhile
+/// nothing is torn down when a signal comes: the directory says how far this start was.
+async fn begin(
+    options: &MasterOptions,
+    admin: &Arc<Admin>,
+    rpc: &UdpSocket,
+    signals: &mut Signals,
+) -> Result<Begun, CommandError> {
+    let (owned, admin) = (options.clone(), admin.clone());
+    let begun = tokio::task::spawn_blocking(move || start::begin(&owned, &admin));
+    let keep_fresh = async {
+        let mut ticks = tokio::time::interval(DISCARD_EVERY);
+        loop {
+            ticks.tick().await;
+            quic::discard_waiting(rpc);
+        }
+    };
+    let told_to_leave = async { while signals.next().await != Asked::Leave {} };
+    tokio::select! {
+        begun = begun => match begun {
+            Ok(begun) => begun,
+            Err(error) => Err(CommandError::failed("the start panicked", error)),
+        },
+        () = told_to_leave => {
+            tracing::info!(
+                handoff_shutdown = "skipped_processing",
+                "told to leave before it served"
+            );
+            end(0);
+        }
+        () = keep_fresh => unreachable!("it never ends"),
     }
-}
-
-/// What an actor that failed knew can no longer be trusted, so nothing more is answered.
-fn on_fault(actor: &str) {
-    tracing::error!(actor, "an actor has failed, the process ends");
-    end(1);
 }
 
 /// Tells people and scripts that the master serves.
@@ -119,3 +150,6 @@ fn reload(tls: &mut ServerTls, listener: &Listener) {
         Err(error) => tracing::error!(%error, "cannot use the reloaded certificates"),
     }
 }
+
+/// A client that waits for the first answer of a master sends again within this time or little more.
+const DISCARD_EVERY: Duration = Duration::from_millis(250);

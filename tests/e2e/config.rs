@@ -7,7 +7,7 @@ use crate::harness::{mooring, run};
 
 /// A value for every flag of `mooring master` that is not its default, as the effective
 /// configuration shows it.
-const MASTER: [(&str, &str); 19] = [
+const MASTER: [(&str, &str); 29] = [
     ("rpc-port", "1234"),
     ("rpc-address", "127.0.0.2"),
     ("metrics-port", "1235"),
@@ -24,6 +24,16 @@ const MASTER: [(&str, &str); 19] = [
     ("put-start-release-timeout-sec", "700"),
     ("eviction-high-watermark-ratio", "0.8"),
     ("eviction-ratio", "0.1"),
+    ("handoff-dir", "handoff"),
+    ("handoff-max-age-sec", "60"),
+    ("handoff-failure-policy", "refuse"),
+    ("shutdown-deadline-sec", "40s"),
+    ("handoff-shutdown-deadline-sec", "11s"),
+    ("handoff-restore-deadline-sec", "12"),
+    ("handoff-segment-deadline-sec", "13"),
+    ("handoff-max-workers", "2"),
+    ("handoff-restore-workers", "3"),
+    ("handoff-restore-margin-percent", "20"),
     ("ready-file", "ready.json"),
     ("state-dir", "state"),
     ("log-level", "debug"),
@@ -53,13 +63,17 @@ const STORE: [(&str, &str); 19] = [
 ];
 
 /// The same for `mooring demo`.
-const DEMO: [(&str, &str); 9] = [
+const DEMO: [(&str, &str); 13] = [
     ("trace", "trace.jsonl"),
     ("limit", "7"),
     ("block-bytes", "32KiB"),
     ("pool-bytes", "512MiB"),
     ("stores", "4"),
+    ("shards", "2"),
     ("speed", "2"),
+    ("restart-every", "5s"),
+    ("restarts", "3"),
+    ("handoff-dir", "/dev/shm"),
     ("json", "true"),
     ("keep-logs", "logs"),
     ("write-trace", "written.jsonl"),

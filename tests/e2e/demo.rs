@@ -11,11 +11,8 @@ use crate::harness::{PATIENCE, mooring, run};
 #[test]
 fn the_demo_finds_every_byte_right_while_it_evicts() {
     let sizes = ["--block-bytes", "4KiB", "--pool-bytes", "6MiB", "--limit", "60"];
-    let output = run(&[&["demo", "--json"][..], &sizes].concat());
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    let figures: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-    let number = |name: &str| figures[name].as_f64().unwrap_or_else(|| panic!("{name}: {text}"));
+    let figures = figures(&sizes);
+    let number = |name: &str| figures[name].as_f64().unwrap_or_else(|| panic!("{name}: {figures}"));
     assert_eq!(number("wrong_bytes"), 0.0);
     assert_eq!(number("put_refused"), 0.0);
     assert_eq!(number("requests"), 60.0);
@@ -28,6 +25,54 @@ fn the_demo_finds_every_byte_right_while_it_evicts() {
         for quantile in ["p50", "p99", "max"] {
             assert!(figures[name][quantile].as_u64().unwrap() > 0, "{name}.{quantile}");
         }
+    }
+}
+
+#[test]
+fn restarts_of_the_master_lose_nothing_and_spoil_nothing() {
+    let handoffs = tempfile::tempdir().unwrap();
+    let directory = handoffs.path().to_str().unwrap();
+    let sizes = ["--block-bytes", "4KiB", "--pool-bytes", "6MiB", "--limit", "60", "--shards", "2"];
+    let restarts = ["--restart-every", "1s", "--restarts", "3", "--handoff-dir", directory];
+    let figures = figures(&[&sizes[..], &restarts].concat());
+    let number = |name: &str| figures[name].as_f64().unwrap_or_else(|| panic!("{name}: {figures}"));
+    assert_eq!(number("wrong_bytes"), 0.0);
+    assert_eq!(number("restarts"), 3.0);
+    assert_eq!(number("segments_confirmed"), 3.0 * 3.0, "{figures}");
+    assert_eq!(number("segments_dropped"), 0.0);
+    assert_eq!(number("clients_expired"), 0.0);
+    let rates = figures["hit_rate_by_epoch"].as_array().unwrap();
+    assert_eq!(rates.len(), 4, "{figures}");
+    assert!(rates.iter().flat_map(Value::as_f64).any(|rate| rate > 0.0), "{figures}");
+    for name in ["oracle_hits", "oracle_puts", "oracle_removes", "gap_s_max", "evicted_objects"] {
+        assert!(number(name) > 0.0, "{name}: {figures}");
+    }
+    assert_eq!(fs::read_dir(directory).unwrap().count(), 0, "the handoff directory is left behind");
+}
+
+#[test]
+fn the_table_tells_of_restarts_only_where_there_are_some() {
+    let small = ["demo", "--limit", "5", "--pool-bytes", "6MiB", "--block-bytes", "4KiB"];
+    let table = |more: &[&str]| {
+        let output = run(&[&small[..], more].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let plain = table(&[]);
+    assert!(plain.contains("wrong bytes") && !plain.contains("restarts"), "{plain}");
+    let rolled = table(&["--restart-every", "500ms", "--restarts", "1"]);
+    for row in ["restarts", "segments", "clients expired", "hit rate by epoch", "wrong bytes"] {
+        assert!(rolled.lines().any(|line| line.starts_with(row)), "{row}: {rolled}");
+    }
+}
+
+#[test]
+fn flags_of_restarts_need_an_interval() {
+    for flags in [["--restarts", "3"], ["--handoff-dir", "/dev/shm"], ["--restart-every", "1ms"]] {
+        let output = run(&[&["demo"][..], &flags].concat());
+        assert_eq!(output.status.code(), Some(2), "{flags:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(flags[0]) && error.contains("--restart-every"), "{error}");
     }
 }
 
@@ -57,6 +102,14 @@ fn the_processes_of_a_killed_demo_end_with_it() {
     demo.kill().unwrap();
     demo.wait().unwrap();
     loop_until(|| pids.iter().all(|pid| !runs(*pid)).then_some(()));
+}
+
+/// What a demo with these flags prints, once it has found every byte right.
+fn figures(flags: &[&str]) -> Value {
+    let output = run(&[&["demo", "--json"][..], flags].concat());
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
 }
 
 /// Whether the process is there, and no zombie that nobody has collected.

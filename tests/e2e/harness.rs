@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -73,7 +73,12 @@ impl Process {
 
     /// What the process has logged.
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.directory.path().join("log")).unwrap()
+        fs::read_to_string(self.log_path()).unwrap()
+    }
+
+    /// The file that it logs to.
+    pub(crate) fn log_path(&self) -> PathBuf {
+        self.directory.path().join("log")
     }
 
     /// ERROR lines with this text are part of the test.
@@ -147,7 +152,11 @@ impl Master {
     /// Starts one with exactly these flags besides its ports.
     pub(crate) fn start_with(flags: &[&str]) -> Master {
         let ports = ["master", "--rpc-port", "0", "--metrics-port", "0"];
-        let process = Process::serving(&[&ports, flags].concat());
+        Master::of(Process::serving(&[&ports, flags].concat()))
+    }
+
+    /// One that serves already.
+    pub(crate) fn of(process: Process) -> Master {
         let ready = process.ready();
         let address = |value: &serde_json::Value| value.as_str().unwrap().parse().unwrap();
         Master {
@@ -176,13 +185,7 @@ impl Master {
 
     /// Status and body of an admin page.
     pub(crate) fn page(&self, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.metrics).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: mooring\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        page_at(self.metrics, path)
     }
 
     /// The value of a metric without labels.
@@ -203,6 +206,22 @@ impl Master {
             std::thread::sleep(PAUSE);
         }
     }
+}
+
+/// Status and body of an admin page of a process that listens there.
+pub(crate) fn page_at(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: mooring\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// A TCP port that nobody listens on now.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Longer than anything takes that works, also on a busy machine.

@@ -5,6 +5,7 @@
 mod commands;
 mod config;
 mod demo;
+mod handoff;
 mod harness;
 mod objects;
 mod peer;

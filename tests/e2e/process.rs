@@ -68,6 +68,12 @@ fn the_admin_pages_tell_how_the_master_is() {
 fn the_metrics_page_keeps_the_rules_of_its_form() {
     let master = Master::start(&["--shards", "2"]);
     let (_, page) = master.page("/metrics");
+    assert!(check_exposition(&page) > 50);
+    assert!(page.contains("mooring_shard_objects{shard=\"1\"} 0"));
+}
+
+/// Checks a metrics page; gives the number of families.
+pub(crate) fn check_exposition(page: &str) -> usize {
     let mut families = std::collections::HashSet::new();
     let mut family = String::new();
     let mut lines = page.lines().peekable();
@@ -89,8 +95,7 @@ fn the_metrics_page_keeps_the_rules_of_its_form() {
         let good = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         assert!(name.chars().all(good) && !name.starts_with(|first: char| first.is_ascii_digit()));
     }
-    assert!(families.len() > 50);
-    assert!(page.contains("mooring_shard_objects{shard=\"1\"} 0"));
+    families.len()
 }
 
 #[tokio::test]
@@ -145,7 +150,7 @@ async fn what_is_asked_while_the_master_leaves_is_answered_or_closed() {
 
 /// A peer that holds a request in flight: it does not read the answer. The wait blocks its thread,
 /// so that the runtime needs another one for the connection.
-async fn holding_up(master: &Master) -> (Peer, quinn::RecvStream) {
+pub(crate) async fn holding_up(master: &Master) -> (Peer, quinn::RecvStream) {
     let dial = Dial { transport: tiny_windows(), ..Dial::default() };
     let peer = Peer::dial(master.rpc(), dial).await.unwrap();
     peer.say_hello().await;

@@ -157,32 +157,33 @@ fn secured(files: &Files, port: &str) -> Pool {
     Pool::of(master, &[&["--master", &address][..], &identity].concat())
 }
 
-struct Authority {
+/// Signs the certificates of a cluster.
+pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 /// What the members of a cluster share in this test: one certificate for all.
-struct Files {
+pub(crate) struct Files {
     roots: PathBuf,
     /// Certificate and key.
-    member: [PathBuf; 2],
+    pub(crate) member: [PathBuf; 2],
 }
 
 impl Files {
-    fn roots(&self) -> &str {
+    pub(crate) fn roots(&self) -> &str {
         self.roots.to_str().unwrap()
     }
 }
 
 impl Authority {
-    fn new() -> Authority {
+    pub(crate) fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         Authority { issuer: CertifiedIssuer::self_signed(params, key).unwrap() }
     }
 
-    fn files(&self, directory: &Path) -> Files {
+    pub(crate) fn files(&self, directory: &Path) -> Files {
         let key = KeyPair::generate().unwrap();
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let certificate =

@@ -27,7 +27,7 @@ pub(super) enum Rest {
     /// The pool has said its last word, other shards may have something to say.
     PoolQuiesced,
     /// No message to it is under way either.
-    AtRest,
+    Complete,
 }
 
 impl Shard {
@@ -88,7 +88,7 @@ impl Shard {
             | ShardMessage::Quiesce => {}
         }
         if self.rest == Rest::PoolQuiesced && self.peers_at_rest + 1 == self.config.route.shards() {
-            self.rest = Rest::AtRest;
+            self.rest = Rest::Complete;
             effects.push(ShardEffect::AtRest);
         }
     }
@@ -166,7 +166,7 @@ impl Shard {
         };
         for (mount, place) in mounts.iter().zip(0..) {
             let known = self.segments.get(SegmentIndex(mount.slot.0));
-            if !known.is_some_and(|segment| segment.mount == *mount) {
+            if known.is_none_or(|segment| segment.mount != *mount) {
                 continue;
             }
             let index = SegmentIndex(mount.slot.0);

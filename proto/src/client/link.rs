@@ -13,6 +13,7 @@ use super::exchange::{Priority, exchange};
 use super::retry::{Backoff, Deadline};
 use super::transport;
 use crate::close;
+use crate::error::ErrorCode;
 use crate::message::session::{ALPN_MASTER, HelloReply, HelloRequest, VERSION, VERSION_MIN};
 
 /// A connection whose hello was granted.
@@ -111,9 +112,14 @@ impl Link {
     pub(super) async fn supervise(&self) {
         let mut backoff = Backoff::default();
         let mut client_ttl_ms = None;
+        let mut attempts = 0_u32;
         loop {
-            let error = match self.open(client_ttl_ms).await {
+            let returning = client_ttl_ms.is_some() && attempts < RETURN_ATTEMPTS;
+            let quick = returning && (attempts < QUICK_ATTEMPTS || attempts.is_multiple_of(2));
+            attempts = attempts.saturating_add(1);
+            let error = match self.open(client_ttl_ms, quick).await {
                 Ok(session) => {
+                    attempts = 0;
                     client_ttl_ms = Some(session.hello.client_ttl_ms);
                     let opened = Instant::now();
                     let error = self.hold(session).await;
@@ -133,8 +139,12 @@ impl Link {
             }
             tracing::debug!(%error, "no connection to the master");
             let hint = error.retry().unwrap_or(RetryHint { after_ms: None });
+            let mut pause = backoff.pause(hint);
+            if returning && is_away(&error) {
+                pause = pause.min(RETURN_PAUSE_MAX);
+            }
             self.publish(State::Down { last: Some(error) });
-            tokio::time::sleep(backoff.pause(hint)).await;
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -150,13 +160,21 @@ impl Link {
         }
     }
 
-    async fn open(&self, client_ttl_ms: Option<u64>) -> Result<Arc<Session>, ClientError> {
+    async fn open(
+        &self,
+        client_ttl_ms: Option<u64>,
+        quick: bool,
+    ) -> Result<Arc<Session>, ClientError> {
         let hello = self.hello.clone();
         let greet = move |dialed: Dialed| {
             let hello = hello.clone();
             async move { greet(dialed, &hello).await }
         };
-        self.dialer.dial(transport::idle_timeout(client_ttl_ms), greet).await
+        let idle_timeout = transport::idle_timeout(client_ttl_ms);
+        match quick {
+            true => self.dialer.dial_again(idle_timeout, greet).await,
+            false => self.dialer.dial(idle_timeout, greet).await,
+        }
     }
 
     /// Offers the session until its connection ends, and says why it did.
@@ -187,6 +205,18 @@ impl Link {
     }
 }
 
+/// Whether a master that was there before is gone for now, instead of there and unwilling.
+fn is_away(error: &ClientError) -> bool {
+    match error {
+        ClientError::Connect { .. } => true,
+        ClientError::Closed { code, .. } => {
+            code.is_none_or(|code| code == close::RESTARTING.into())
+        }
+        ClientError::Refused(error) => error.code == ErrorCode::Restarting,
+        _ => false,
+    }
+}
+
 async fn greet(dialed: Dialed, hello: &HelloRequest) -> Result<Arc<Session>, ClientError> {
     // The whole attempt is bounded from outside.
     let deadline = Deadline::after_ms(HELLO_MS);
@@ -206,3 +236,14 @@ const STABLE_AFTER: Duration = Duration::from_secs(2);
 
 /// A few round trips.
 const CLOSE_WITHIN: Duration = Duration::from_millis(200);
+
+/// A master that restarts is asked often: a client should be back within a second after the next one
+/// serves.
+const RETURN_PAUSE_MAX: Duration = Duration::from_millis(300);
+
+/// About a minute; a master that is away for longer is not coming back at any moment.
+const RETURN_ATTEMPTS: u32 = 80;
+
+/// Then every second attempt gets all of its time: a master that all clients come back to at once
+/// may need it for a handshake.
+const QUICK_ATTEMPTS: u32 = 8;

@@ -45,6 +45,18 @@ fn enlarge_buffers(socket: &Socket) {
     }
 }
 
+/// Throws away what waits at a socket that nobody serves yet; gives the number of packets. After a
+/// long start its buffers would be full of attempts to connect that were given up long ago, ahead of
+/// those that are still waited for.
+pub(crate) fn discard_waiting(socket: &UdpSocket) -> usize {
+    let mut discarded = 0;
+    // One byte tells as much as the whole packet.
+    while discarded < DISCARDED_MAX && socket.recv_from(&mut [0]).is_ok() {
+        discarded += 1;
+    }
+    discarded
+}
+
 /// What is wrong with the buffers of a socket, for the log; `None` if they are as large as asked.
 pub(crate) fn describe_buffers(socket: &UdpSocket) -> Option<String> {
     let socket = socket2::SockRef::from(socket);
@@ -65,6 +77,9 @@ pub(crate) fn describe_buffers(socket: &UdpSocket) -> Option<String> {
 /// batches of 400 KB under way; this holds a burst of twenty.
 const BUFFER_BYTES: usize = 8 << 20;
 
+/// More than the buffers hold; packets that come while it reads must not keep it busy.
+const DISCARDED_MAX: usize = 100_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +91,17 @@ mod tests {
         assert_eq!(bind(None, port).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         let loopback = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
         assert_eq!(bind(loopback, port).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn what_came_before_serving_is_thrown_away() {
+        let socket = bind(Some(IpAddr::V4(Ipv4Addr::LOCALHOST)), 0).unwrap();
+        assert_eq!(discard_waiting(&socket), 0);
+        let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        for _ in 0..3 {
+            sender.send_to(b"hello", socket.local_addr().unwrap()).unwrap();
+        }
+        assert_eq!(discard_waiting(&socket), 3);
+        assert_eq!(discard_waiting(&socket), 0);
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use quinn::{EndpointConfig, IdleTimeout, TransportConfig, VarInt};
+use quinn::{
+    ConnectionId, ConnectionIdGenerator, EndpointConfig, IdleTimeout, TransportConfig, VarInt,
+};
 
 /// Transport parameters for a server whose peers ping within the client TTL, with this many
 /// requests at once on a connection.
@@ -30,13 +32,32 @@ fn idle_timeout(client_ttl: Duration) -> IdleTimeout {
     IdleTimeout::try_from(bounded).expect("a bounded duration is a valid idle timeout")
 }
 
-/// The parameters of the endpoint around it.
+/// The parameters of the endpoint around it. With a key that outlives the process, the next one
+/// resets the connections of this one.
 pub(crate) fn endpoint_config(
     reset_key: Option<std::sync::Arc<dyn quinn::crypto::HmacKey>>,
 ) -> EndpointConfig {
-    match reset_key {
-        Some(key) => EndpointConfig::new(key),
-        None => EndpointConfig::default(),
+    let Some(key) = reset_key else { return EndpointConfig::default() };
+    let mut config = EndpointConfig::new(key);
+    config.cid_generator(|| Box::new(AnyConnectionId)).min_reset_interval(RESET_INTERVAL_MIN);
+    config
+}
+
+/// Random ids of connections. The usual ones are signed with a key of the process, so that the next
+/// process would take those of this one for noise and not reset them.
+struct AnyConnectionId;
+
+impl ConnectionIdGenerator for AnyConnectionId {
+    fn generate_cid(&mut self) -> ConnectionId {
+        ConnectionId::new(&rand::random::<[u8; CONNECTION_ID_BYTES]>())
+    }
+
+    fn cid_len(&self) -> usize {
+        CONNECTION_ID_BYTES
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
     }
 }
 
@@ -50,6 +71,13 @@ const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 /// Before the first measurement. The default of 333 ms is for the Internet and would make the first
 /// lost packet of a handshake cost a second.
 const INITIAL_RTT: Duration = Duration::from_millis(20);
+
+/// After a restart each of thousands of clients waits for a reset. It is smaller than what it
+/// answers, so that nobody gains by asking for many.
+const RESET_INTERVAL_MIN: Duration = Duration::from_millis(1);
+
+/// As long as the usual ones.
+const CONNECTION_ID_BYTES: usize = 8;
 
 /// Twice within the shortest idle timeout.
 const KEEP_ALIVE: Duration = Duration::from_millis(1_500);

@@ -20,7 +20,9 @@ fn options(line: &str) -> Result<MasterOptions, String> {
 #[test]
 fn defaults_are_those_that_operators_know() {
     let options = options("--dev").unwrap();
-    assert_eq!(options.settings, Settings::default());
+    let pending_timeout_ms = Some(60_000);
+    assert_eq!(options.settings, Settings { pending_timeout_ms, ..Settings::default() });
+    assert_eq!((options.shutdown_deadline, options.handoff), (Duration::from_secs(25), None));
     assert_eq!((options.rpc_port, options.metrics.port()), (50051, 9003));
     assert!(options.metrics.ip().is_loopback());
 }
@@ -29,7 +31,7 @@ fn defaults_are_those_that_operators_know() {
 fn every_setting_reaches_the_core() {
     let line = "--dev --default-kv-lease-ttl 1234 --client-ttl 7 --put-start-discard-timeout-sec 8 \
                 --put-start-release-timeout-sec 9s --eviction-high-watermark-ratio 0.5 \
-                --eviction-ratio 0.25";
+                --eviction-ratio 0.25 --handoff-segment-deadline-sec 11";
     let expected = Settings {
         lease_ttl_ms: 1234,
         client_ttl_ms: 7_000,
@@ -37,7 +39,7 @@ fn every_setting_reaches_the_core() {
         put_release_timeout_ms: 9_000,
         eviction_high_watermark_ratio: 0.5,
         eviction_ratio: 0.25,
-        pending_timeout_ms: None,
+        pending_timeout_ms: Some(11_000),
     };
     let options = options(line).unwrap();
     assert_eq!(options.settings, expected);
@@ -55,6 +57,37 @@ fn shards_are_a_third_of_the_cores_and_get_threads_on_many() {
 }
 
 #[test]
+fn a_handoff_leaves_room_for_the_rest_of_the_shutdown() {
+    let by_default = options("--dev --handoff-dir d --shards 3").unwrap();
+    let handoff = by_default.handoff.unwrap();
+    assert_eq!(handoff.export_deadline, Duration::from_secs(20));
+    assert_eq!((handoff.export_workers, handoff.restore_workers), (3, 3));
+    assert_eq!(handoff.max_age_ms, 120_000);
+    assert_eq!(handoff.policy, FailurePolicy::ServeEmpty);
+    assert!(handoff.lock_wait > by_default.shutdown_deadline);
+    assert_eq!(by_default.state_dir, Some("d".into()));
+    let line = "--dev --handoff-dir d --state-dir s --shards 3 --shutdown-deadline-sec 50 \
+                --handoff-shutdown-deadline-sec 30 --handoff-max-workers 2 \
+                --handoff-restore-workers 4 --handoff-failure-policy refuse \
+                --handoff-max-age-sec 5 --handoff-restore-deadline-sec 6 \
+                --handoff-restore-margin-percent 7";
+    let chosen = options(line).unwrap();
+    assert_eq!(chosen.state_dir, Some("s".into()));
+    let expected = HandoffOptions {
+        directory: "d".into(),
+        max_age_ms: 5_000,
+        policy: FailurePolicy::Refuse,
+        export_deadline: Duration::from_secs(30),
+        restore_deadline: Duration::from_secs(6),
+        export_workers: 2,
+        restore_workers: 4,
+        margin_percent: 7,
+        lock_wait: Duration::from_secs(60),
+    };
+    assert_eq!(chosen.handoff, Some(expected));
+}
+
+#[test]
 fn what_does_not_fit_together_is_refused_with_both_names() {
     let cases = [
         ("", &["--tls-cert", "--dev"][..]),
@@ -67,6 +100,11 @@ fn what_does_not_fit_together_is_refused_with_both_names() {
             &["--put-start-release-timeout-sec", "--put-start-discard-timeout-sec"],
         ),
         ("--dev --eviction-ratio 0.9", &["--eviction-ratio", "--eviction-high-watermark-ratio"]),
+        (
+            "--dev --handoff-shutdown-deadline-sec 26",
+            &["--handoff-shutdown-deadline-sec", "--shutdown-deadline-sec"],
+        ),
+        ("--dev --handoff-failure-policy panic", &["--handoff-failure-policy", "refuse"]),
         ("--dev --shards 0", &["--shards"]),
         ("--dev --shards 65", &["--shards"]),
         ("--dev --eviction-high-watermark-ratio 1.5", &["--eviction-high-watermark-ratio"]),

@@ -1,0 +1,155 @@
+//! From a claimed snapshot to the state of all actors: all of it, or nothing.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use mooring_actors::ShardId;
+use mooring_actors::core::{CoreConfig, CoreState, Reshape};
+use mooring_actors::handoff::{RestoreError, RestoredSegment};
+use mooring_actors::pool::Pool;
+use mooring_actors::shard::restore::OwnedPages;
+use mooring_actors::shard::state::Shard;
+
+use crate::handoff::{Cause, Deadline, Manifest, ReadError, Reason, Snapshot};
+
+/// A whole restore.
+pub(super) struct Restored {
+    pub(super) config: CoreConfig,
+    pub(super) seed: u64,
+    pub(super) state: CoreState,
+    pub(super) objects: u64,
+    pub(super) segments: usize,
+    pub(super) clients: usize,
+}
+
+/// Restores on so many threads.
+///
+/// # Errors
+/// Why nothing of the snapshot may be used.
+pub(super) fn restore(
+    snapshot: &Snapshot,
+    config: CoreConfig,
+    workers: u16,
+    deadline: Deadline,
+) -> Result<Restored, Cause> {
+    let manifest = snapshot.manifest();
+    let segments = Pool::restored_segments(&manifest.pool).map_err(|error| unsound(&error))?;
+    let source = Source { snapshot, config: &config, segments: &segments, deadline };
+    let state = if is_same_shape(manifest, &config) {
+        let shards = source.each_by_itself(usize::from(workers))?;
+        CoreState::restored(&config, &manifest.pool, &manifest.clients, shards)
+            .map_err(|error| unsound(&error))?
+    } else {
+        source.all_together()?
+    };
+    Ok(Restored {
+        seed: manifest.route_seed,
+        objects: manifest.totals().objects,
+        segments: manifest.pool.segments.len(),
+        clients: manifest.clients.len(),
+        config,
+        state,
+    })
+}
+
+/// Whether each file is of one shard, and of nothing that lies with others.
+fn is_same_shape(manifest: &Manifest, config: &CoreConfig) -> bool {
+    manifest.shards.len() == usize::from(config.route.shards())
+        && manifest.shards.iter().all(|file| file.record.aliens == 0)
+}
+
+struct Source<'a> {
+    snapshot: &'a Snapshot,
+    config: &'a CoreConfig,
+    segments: &'a [RestoredSegment],
+    deadline: Deadline,
+}
+
+type RestoredShard = (Shard, OwnedPages);
+
+impl Source<'_> {
+    /// Each shard from its own file, side by side.
+    fn each_by_itself(&self, workers: usize) -> Result<Vec<RestoredShard>, Cause> {
+        let files = self.snapshot.manifest().shards.len();
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let work = || {
+            let mut done = Vec::new();
+            while !failed.load(Ordering::Relaxed) {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= files {
+                    break;
+                }
+                let outcome = self.shard(index, &failed);
+                failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+                done.push((index, outcome));
+            }
+            done
+        };
+        let mut outcomes: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..workers.clamp(1, files)).map(|_| scope.spawn(work)).collect();
+            let panicked = |_| vec![(0, Err(Cause::new(Reason::Corrupt, "the restore panicked")))];
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(panicked)
+            };
+            threads.into_iter().flat_map(join).collect()
+        });
+        outcomes.sort_by_key(|(index, _)| *index);
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    fn shard(&self, index: usize, failed: &AtomicBool) -> Result<RestoredShard, Cause> {
+        let mut reader = self.snapshot.shard(index, self.deadline).map_err(|it| unread(&it))?;
+        let number = u16::try_from(index).map_err(|_| too_many_files())?;
+        let mut restore = self.config.restore_shard(ShardId(number), self.segments);
+        let mut ranges = 0_u64;
+        while let Some(record) = reader.next().map_err(|it| unread(&it))? {
+            restore.range(&record).map_err(|error| unsound(&error))?;
+            ranges += 1;
+            if ranges.is_multiple_of(LOOK_EVERY) && failed.load(Ordering::Relaxed) {
+                return Err(Cause::new(Reason::Corrupt, "another file is of no use"));
+            }
+        }
+        let objects = self.snapshot.manifest().shards[index].record.objects;
+        restore.finish(objects, self.sequence_floor()).map_err(|error| unsound(&error))
+    }
+
+    /// All shards from all files, for another number of them.
+    fn all_together(&self) -> Result<CoreState, Cause> {
+        let manifest = self.snapshot.manifest();
+        let mut reader = self.snapshot.merged(self.deadline).map_err(|it| unread(&it))?;
+        let mut reshape = Reshape::new(self.config, self.segments, manifest.shards.len());
+        while let Some((file, record)) = reader.next().map_err(|it| unread(&it))? {
+            reshape.range(file, &record).map_err(|error| unsound(&error))?;
+        }
+        let (objects, floor) = (manifest.totals().objects, self.sequence_floor());
+        reshape
+            .finish(&manifest.pool, &manifest.clients, objects, floor)
+            .map_err(|error| unsound(&error))
+    }
+
+    /// Tokens go on above the highest number that any shard has given.
+    fn sequence_floor(&self) -> u64 {
+        let files = self.snapshot.manifest().shards.iter();
+        files.map(|file| file.record.next_sequence).max().unwrap_or(0)
+    }
+}
+
+fn unread(error: &ReadError) -> Cause {
+    Cause::new(error.reason(), error.to_string())
+}
+
+fn unsound(error: &RestoreError) -> Cause {
+    let reason = match error {
+        RestoreError::KeysFull => Reason::Memory,
+        RestoreError::Overlap(_) | RestoreError::Key(_) | RestoreError::Dangling(_) => {
+            Reason::Corrupt
+        }
+    };
+    Cause::new(reason, error.to_string())
+}
+
+fn too_many_files() -> Cause {
+    Cause::new(Reason::Corrupt, "the snapshot has more files than a master has shards")
+}
+
+/// Ranges between two looks at whether another thread has failed: about a millisecond.
+const LOOK_EVERY: u64 = 4096;

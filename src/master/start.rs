@@ -1,0 +1,280 @@
+//! What a start does until there is something to serve: with a handoff directory it waits for the
+//! lock, decides, claims and restores. It blocks its thread.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use mooring_actors::core::{CoreConfig, CoreState};
+use mooring_proto::Incarnation;
+
+use super::options::{HandoffOptions, MasterOptions};
+use super::restore::{self, Restored};
+use crate::admin::{Admin, HandoffReport, RestoreReport, StartState};
+use crate::command::CommandError;
+use crate::handoff::{
+    Admission, Cause, ClaimError, Deadline, Decision, DirectoryError, Found, HandoffDirectory,
+    Limits, Note, OpenError, Refusal, StartNote, available_bytes, decide,
+};
+
+/// What there is to serve.
+pub(super) struct Begun {
+    pub(super) config: CoreConfig,
+    /// Of the route, for the next handoff.
+    pub(super) seed: u64,
+    /// `None` begins empty.
+    pub(super) state: Option<CoreState>,
+    /// Locked, and told that this master serves.
+    pub(super) directory: Option<HandoffDirectory>,
+}
+
+/// Begins. While the directory is of no use, or an operator must look at it, this neither returns
+/// nor ends the process: a supervisor that started it again and again would change nothing.
+///
+/// # Errors
+/// When another master holds the directory for too long.
+pub(super) fn begin(options: &MasterOptions, admin: &Admin) -> Result<Begun, CommandError> {
+    let Some(handoff) = &options.handoff else {
+        let seed = rand::random();
+        let config = core_config(options, seed);
+        return Ok(Begun { config, seed, state: None, directory: None });
+    };
+    admin.note(|progress| progress.handoff = Some(HandoffReport::default()));
+    let mut told = None;
+    loop {
+        let fault = match attempt(options, handoff, admin) {
+            Ok(Attempt::Begun(begun)) => return Ok(*begun),
+            Ok(Attempt::Refused(refusal)) => {
+                wait_until_cleared(&refusal);
+                continue;
+            }
+            Err(StartError::Open(error @ OpenError::Held { .. })) => {
+                return Err(CommandError::failed("cannot take the handoff over", error));
+            }
+            Err(fault) => fault,
+        };
+        let (name, text) = (fault.name(), fault.to_string());
+        admin.note(|progress| {
+            progress.state = StartState::Refused;
+            progress.reason = Some(text.clone());
+            progress.handoff.get_or_insert_default().restore.result = name;
+        });
+        if told.as_ref() != Some(&text) {
+            tracing::error!(
+                handoff_startup = name,
+                error = text,
+                "the master does not serve before the handoff directory can be used"
+            );
+            told = Some(text);
+        }
+        std::thread::sleep(RETRY_EVERY);
+    }
+}
+
+/// A core as the flags want it, spread by this seed. The incarnation is random for each start: a
+/// token of a former process must mean nothing to this one.
+fn core_config(options: &MasterOptions, seed: u64) -> CoreConfig {
+    CoreConfig {
+        settings: options.settings.clone(),
+        layout: options.layout,
+        on_fault: super::on_fault,
+        ..CoreConfig::new(options.shards, seed, Incarnation(rand::random()))
+    }
+}
+
+/// The wall clock, in milliseconds since 1970. One before 1970 counts as 1970, and makes every
+/// snapshot one from the future.
+pub(super) fn now_wall_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+enum Attempt {
+    Begun(Box<Begun>),
+    Refused(Refusal),
+}
+
+/// Why nothing may be served.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    #[error("it is not known whether the snapshot is claimed: {0}")]
+    Claim(DirectoryError),
+}
+
+impl StartError {
+    fn name(&self) -> &'static str {
+        match self {
+            StartError::Claim(_) => "claim_failed",
+            StartError::Open(_) | StartError::Directory(_) => "directory_failed",
+        }
+    }
+}
+
+fn attempt(
+    options: &MasterOptions,
+    handoff: &HandoffOptions,
+    admin: &Admin,
+) -> Result<Attempt, StartError> {
+    admin.note(|progress| {
+        progress.state = StartState::Waiting;
+        progress.reason = None;
+    });
+    let mut directory = HandoffDirectory::open(&handoff.directory, handoff.lock_wait)?;
+    admin.note(|progress| progress.state = StartState::Starting);
+    let found = directory.look()?;
+    let now_wall_ms = now_wall_ms();
+    note_found(admin, &found, now_wall_ms);
+    let margin_percent = handoff.margin_percent;
+    let admission = |available_bytes| Admission { available_bytes, margin_percent };
+    let memory = available_bytes().map(admission);
+    let limits = Limits { max_age_ms: handoff.max_age_ms, memory };
+    let cause = match decide(&found, handoff.policy, &limits, now_wall_ms) {
+        Decision::Restore => match take_over(&mut directory, options, handoff, admin)? {
+            Ok(restored) => return serve_restored(directory, restored),
+            // What was laid down so far is gone by now, before anything else is allocated.
+            Err(cause) => cause,
+        },
+        Decision::ServeEmpty(cause) => return serve_empty(directory, options, admin, &cause),
+        Decision::Refuse(cause) => return refuse(directory, admin, &cause),
+    };
+    match handoff.policy.without_snapshot(cause) {
+        Decision::Refuse(cause) => refuse(directory, admin, &cause),
+        Decision::ServeEmpty(cause) => serve_empty(directory, options, admin, &cause),
+        Decision::Restore => unreachable!("there is no snapshot to restore any more"),
+    }
+}
+
+fn note_found(admin: &Admin, found: &Found, now_wall_ms: u64) {
+    let manifest = found.ready.as_ref().and_then(|ready| ready.manifest.as_ref().ok());
+    let age_ms = manifest.map(|manifest| now_wall_ms.saturating_sub(manifest.created_wall_ms));
+    admin.note(|progress| {
+        let report = progress.handoff.get_or_insert_default();
+        report.last_shutdown = found.last_shutdown.as_ref().and_then(Note::sound).cloned();
+        let snapshot_age = age_ms.map(Duration::from_millis);
+        report.restore = RestoreReport { snapshot_age, ..RestoreReport::default() };
+    });
+}
+
+/// Claims the snapshot and restores it, or says why there is nothing to restore any more.
+fn take_over(
+    directory: &mut HandoffDirectory,
+    options: &MasterOptions,
+    handoff: &HandoffOptions,
+    admin: &Admin,
+) -> Result<Result<Restored, Cause>, StartError> {
+    admin.note(|progress| progress.state = StartState::Restoring);
+    let started = Instant::now();
+    let snapshot = match directory.claim() {
+        Ok(snapshot) => snapshot,
+        Err(ClaimError::Directory(error)) => return Err(StartError::Claim(error)),
+        Err(ClaimError::Read(error)) => {
+            return Ok(Err(Cause::new(error.reason(), error.to_string())));
+        }
+    };
+    let deadline = Deadline::at(started + handoff.restore_deadline);
+    let seed = snapshot.manifest().route_seed;
+    let config = core_config(options, seed);
+    tracing::info!(
+        handoff_startup = "restoring",
+        objects = snapshot.manifest().totals().objects,
+        files = snapshot.manifest().shards.len(),
+        shards = options.shards,
+        "claimed the snapshot"
+    );
+    let outcome = restore::restore(&snapshot, config, handoff.restore_workers, deadline);
+    let duration = started.elapsed();
+    Ok(outcome.inspect(|restored| {
+        admin.note(|progress| {
+            let report = &mut progress.handoff.get_or_insert_default().restore;
+            report.result = "ok";
+            report.duration = duration;
+            report.objects = restored.objects;
+        });
+        tracing::info!(
+            handoff_startup = "ok",
+            objects = restored.objects,
+            segments = restored.segments,
+            clients = restored.clients,
+            duration_ms = duration.as_millis() as u64,
+            "the index is restored; each segment opens when its store comes back"
+        );
+    }))
+}
+
+fn serve_restored(directory: HandoffDirectory, restored: Restored) -> Result<Attempt, StartError> {
+    let Restored { config, seed, state, .. } = restored;
+    serve(directory, config, seed, Some(state), "restored")
+}
+
+fn serve_empty(
+    directory: HandoffDirectory,
+    options: &MasterOptions,
+    admin: &Admin,
+    cause: &Cause,
+) -> Result<Attempt, StartError> {
+    let (name, detail) = (cause.reason.name(), &cause.detail);
+    admin.note(|progress| progress.handoff.get_or_insert_default().restore.result = name);
+    if cause.reason.was_expected() {
+        tracing::warn!(handoff_startup = name, detail, "the handoff is of no use: begins empty");
+    } else {
+        tracing::info!(handoff_startup = name, detail, "there is no handoff: begins empty");
+    }
+    let seed = rand::random();
+    serve(directory, core_config(options, seed), seed, None, name)
+}
+
+/// The last step before serving: from here on nothing that was in the directory is restored.
+fn serve(
+    mut directory: HandoffDirectory,
+    config: CoreConfig,
+    seed: u64,
+    state: Option<CoreState>,
+    outcome: &str,
+) -> Result<Attempt, StartError> {
+    let leftovers = directory.begin_serving(StartNote {
+        incarnation: config.incarnation,
+        now_wall_ms: now_wall_ms(),
+        outcome: outcome.to_owned(),
+    })?;
+    std::thread::spawn(|| leftovers.delete());
+    let directory = Some(directory);
+    Ok(Attempt::Begun(Box::new(Begun { config, seed, state, directory })))
+}
+
+fn refuse(
+    directory: HandoffDirectory,
+    admin: &Admin,
+    cause: &Cause,
+) -> Result<Attempt, StartError> {
+    let (name, path) = (cause.reason.name(), directory.path().to_owned());
+    let refusal = directory.refuse(cause, now_wall_ms())?;
+    admin.note(|progress| {
+        progress.state = StartState::Refused;
+        let path = path.display();
+        progress.reason = Some(format!("{cause}; `mooring handoff clear {path}` ends this"));
+        progress.handoff.get_or_insert_default().restore.result = name;
+    });
+    tracing::error!(
+        handoff_startup = "refused",
+        reason = name,
+        detail = cause.detail,
+        directory = %path.display(),
+        "the master does not serve before `mooring handoff clear` was run on the directory"
+    );
+    Ok(Attempt::Refused(refusal))
+}
+
+fn wait_until_cleared(refusal: &Refusal) {
+    while !refusal.was_cleared() {
+        std::thread::sleep(CLEARED_EVERY);
+    }
+    tracing::info!(handoff_startup = "cleared", "an operator has cleared the handoff directory");
+}
+
+/// Often enough for an operator who watches, seldom enough to be no load.
+const CLEARED_EVERY: Duration = Duration::from_millis(200);
+
+/// A disk that is full or not mounted yet may be better soon.
+const RETRY_EVERY: Duration = Duration::from_secs(1);

@@ -1,0 +1,159 @@
+//! Handoffs that cannot be used: each ends empty or refused, with its reason on the pages, and never
+//! with a process that ends again and again.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use super::Values;
+use super::place::Place;
+use crate::harness::{Master, Process, page_at};
+
+/// The reason why a master began empty, as its metrics and its log say.
+fn empty_because(master: &Master, reason: &str) {
+    let (_, page) = master.page("/metrics");
+    let line = format!("master_handoff_restore_result{{result=\"{reason}\"}} 1\n");
+    assert!(page.contains(&line), "{page}");
+    let log = master.process.log();
+    assert!(log.contains(&format!("\"handoff_startup\":\"{reason}\"")), "{log}");
+    assert_eq!(master.metric("master_key_count"), 0.0);
+    assert_eq!(master.metric("mooring_segments"), 0.0);
+    assert_eq!(master.page("/ready").0, 200);
+}
+
+/// What the pages of a master say that does not serve.
+fn refused_because(process: &mut Process, admin: SocketAddr, reason: &str) {
+    let refused = || {
+        let (status, body) = page_at(admin, "/health");
+        assert_eq!(status, 200);
+        body.contains("\"refused\"") && body.contains(reason)
+    };
+    process.wait_until("it refuses", refused);
+    let (status, body) = page_at(admin, "/ready");
+    assert!(status == 503 && body.contains(reason), "{status} {body}");
+}
+
+#[test]
+fn a_first_start_is_an_ordinary_one() {
+    let place = Place::new();
+    empty_because(&place.master(&["--handoff-failure-policy", "refuse"]), "none");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_master_leaves_nothing_and_the_next_begins_empty() {
+    let mut place = Place::new();
+    let mut master = place.master(&[]);
+    place.add_store();
+    let client = place.client().await;
+    let values = Values::put(&client, 0..5).await;
+    place.leave(master);
+    master = place.master(&[]);
+    super::wait_until_confirmed(&master, 1);
+    values.check(&client).await;
+    master.process.signal(libc::SIGKILL);
+    master.process.ended();
+    assert!(!place.directory().join("READY").exists());
+    assert_eq!(place.inspect()["would"], "serve_empty");
+    let master = place.master(&["--handoff-failure-policy", "refuse"]);
+    let (_, page) = master.page("/metrics");
+    assert!(page.contains("master_handoff_restore_result{result=\"killed\"} 1\n"), "{page}");
+    for (key, _) in &values.0 {
+        assert_eq!(client.fetch(key).await.unwrap(), None);
+    }
+}
+
+/// R46 (a) and (f): a snapshot is claimed once.
+#[test]
+fn a_start_that_ended_before_it_served_has_used_the_snapshot_up() {
+    let place = Place::new();
+    place.leave(place.master(&[]));
+    fs::rename(place.directory().join("READY"), place.directory().join("CLAIMED")).unwrap();
+    empty_because(&place.master(&[]), "aborted_previous");
+}
+
+/// R46 (e).
+#[test]
+fn a_stale_snapshot_is_not_restored_by_this_start_or_a_later_one() {
+    let place = Place::new();
+    place.leave(place.master(&[]));
+    let mut master = place.master(&["--handoff-max-age-sec", "1ms"]);
+    empty_because(&master, "stale");
+    assert!(!place.directory().join("READY").exists());
+    master.process.signal(libc::SIGKILL);
+    master.process.ended();
+    empty_because(&place.master(&[]), "killed");
+}
+
+/// R49: a format that is not known.
+#[test]
+fn a_snapshot_that_is_damaged_or_of_another_version_begins_empty() {
+    let place = Place::new();
+    place.leave(place.master(&[]));
+    place.damage("shard-0000");
+    let master = place.master(&[]);
+    empty_because(&master, "corrupt");
+    place.leave(master);
+    let manifest = place.directory().join("READY/manifest");
+    let mut bytes = fs::read(&manifest).unwrap();
+    bytes[8] = 2;
+    let checksum = crc32c::crc32c(&bytes[..12]);
+    bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+    fs::write(&manifest, bytes).unwrap();
+    empty_because(&place.master(&[]), "version");
+}
+
+#[test]
+fn a_refusal_outlives_the_process_until_an_operator_clears_the_directory() {
+    let place = Place::new();
+    place.leave(place.master(&[]));
+    place.damage("shard-0000");
+    let (mut first, admin) = place.starting_elsewhere(&["--handoff-failure-policy", "refuse"]);
+    first.expect_error("does not serve");
+    refused_because(&mut first, admin, "corrupt");
+    first.signal(libc::SIGTERM);
+    assert_eq!(first.ended().code(), Some(0));
+    assert_eq!(place.inspect()["would"], "refuse");
+
+    let (mut second, admin) = place.starting_elsewhere(&[]);
+    second.expect_error("does not serve");
+    refused_because(&mut second, admin, "corrupt");
+    assert!(!second.ready_path().exists());
+    place.clear();
+    let ready = second.ready_path();
+    second.wait_until("it serves", || ready.exists());
+    empty_because(&Master::of(second), "none");
+}
+
+#[test]
+fn a_directory_of_no_use_is_told_and_waited_for() {
+    let place = Place::new();
+    fs::write(place.directory(), "not a directory").unwrap();
+    let (mut process, admin) = place.starting_elsewhere(&[]);
+    process.expect_error("does not serve");
+    refused_because(&mut process, admin, "is of no use");
+    fs::remove_file(place.directory()).unwrap();
+    let ready = process.ready_path();
+    process.wait_until("it serves", || ready.exists());
+    empty_because(&Master::of(process), "none");
+}
+
+#[test]
+fn a_snapshot_that_takes_too_long_is_given_up_and_the_reason_is_kept() {
+    let place = Place::new();
+    let mut master = place.master(&["--handoff-shutdown-deadline-sec", "1ms"]);
+    master.process.signal(libc::SIGTERM);
+    assert_eq!(master.process.ended().code(), Some(0));
+    assert!(!place.directory().join("READY").exists());
+    assert!(master.process.log().contains("\"handoff_shutdown\":\"deadline\""));
+    let master = place.master(&[]);
+    empty_because(&master, "deadline");
+    let (_, page) = master.page("/metrics");
+    let line = "master_handoff_last_snapshot_result{result=\"deadline\"} 1\n";
+    assert!(page.contains(line), "{page}");
+}
+
+#[test]
+fn a_snapshot_that_takes_too_long_to_load_is_given_up() {
+    let place = Place::new();
+    place.leave(place.master(&[]));
+    empty_because(&place.master(&["--handoff-restore-deadline-sec", "1ms"]), "deadline");
+}

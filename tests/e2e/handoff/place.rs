@@ -1,0 +1,132 @@
+//! One place where masters follow each other: a handoff directory, a port, certificates, stores.
+
+use std::cell::Cell;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use mooring_proto::client::{Client, ClientConfig, ClientTls};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::harness::{Master, Process, free_port, run};
+use crate::store::{Authority, Files};
+
+/// A place. Its stores end before its directory is removed.
+pub(super) struct Place {
+    stores: Vec<Process>,
+    files: Files,
+    port: Cell<u16>,
+    scratch: TempDir,
+}
+
+impl Place {
+    pub(super) fn new() -> Place {
+        let scratch = tempfile::tempdir().unwrap();
+        let files = Authority::new().files(scratch.path());
+        Place { stores: Vec::new(), files, port: Cell::new(0), scratch }
+    }
+
+    /// The handoff directory.
+    pub(super) fn directory(&self) -> PathBuf {
+        self.scratch.path().join("handoff")
+    }
+
+    /// Starts a master with these flags, at the port of the one before, and waits until it serves.
+    pub(super) fn master(&self, flags: &[&str]) -> Master {
+        let port = self.port.get().to_string();
+        let ports = ["--rpc-port", &port, "--metrics-port", "0"];
+        let master = Master::of(Process::serving(&as_strs(&self.flags(&ports, flags))));
+        self.port.set(master.rpc().port());
+        master
+    }
+
+    /// Starts a master at ports of its own and does not wait; also gives where its pages are.
+    pub(super) fn starting_elsewhere(&self, flags: &[&str]) -> (Process, SocketAddr) {
+        let port = free_port();
+        let ports = ["--rpc-port", "0", "--metrics-port", &port.to_string()];
+        let mut process = Process::starting(&as_strs(&self.flags(&ports, flags)));
+        let admin = SocketAddr::from(([127, 0, 0, 1], port));
+        process.wait_until("its pages are there", || std::net::TcpStream::connect(admin).is_ok());
+        (process, admin)
+    }
+
+    /// Ends a master as Kubernetes would; it must leave a snapshot and drop nothing.
+    pub(super) fn leave(&self, mut master: Master) {
+        master.process.signal(libc::SIGTERM);
+        assert_eq!(master.process.ended().code(), Some(0));
+        let log = master.process.log();
+        let left = log.lines().last().unwrap();
+        let left: Value = serde_json::from_str(left).unwrap();
+        assert_eq!((&left["message"], &left["shards_dropped"]), (&"left".into(), &0.into()));
+        assert_eq!(steps(&log), DRAIN, "{log}");
+        assert!(!log.contains("client_expired"), "{log}");
+        assert!(self.directory().join("READY/manifest").exists());
+    }
+
+    /// Starts a store that stays.
+    pub(super) fn add_store(&mut self) {
+        let (master, [certificate, key]) = (self.address(), &self.files.member);
+        let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
+        let flags = ["store", "--address", "127.0.0.1", "--memory", "32MiB", "--master", &master];
+        let tls = ["--tls-ca", self.files.roots(), "--tls-cert", certificate, "--tls-key", key];
+        let store = Process::serving(&[&flags[..], &tls].concat());
+        self.stores.push(store);
+    }
+
+    /// A client that stays.
+    pub(super) async fn client(&self) -> Client {
+        let [certificate, key] = &self.files.member;
+        let tls = ClientTls::ca(self.files.roots()).with_identity(certificate, key);
+        Client::connect(ClientConfig::new(self.address(), tls)).await.unwrap()
+    }
+
+    /// What `mooring handoff inspect` says.
+    pub(super) fn inspect(&self) -> Value {
+        let directory = self.directory();
+        let output = run(&["handoff", "inspect", directory.to_str().unwrap(), "--json"]);
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Runs `mooring handoff clear`.
+    pub(super) fn clear(&self) {
+        let output = run(&["handoff", "clear", self.directory().to_str().unwrap()]);
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// Flips a bit in a file of the snapshot.
+    pub(super) fn damage(&self, file: &str) {
+        let path = self.directory().join("READY").join(file);
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&path, bytes).unwrap();
+    }
+
+    fn address(&self) -> String {
+        format!("localhost:{}", self.port.get())
+    }
+
+    fn flags(&self, ports: &[&str], flags: &[&str]) -> Vec<String> {
+        let [certificate, key] = self.files.member.each_ref().map(|path| path.to_str().unwrap());
+        let tls = ["--tls-cert", certificate, "--tls-key", key];
+        let ca = ["--tls-client-ca", self.files.roots()];
+        let directory = self.directory();
+        let handoff = ["--handoff-dir", directory.to_str().unwrap()];
+        let all = [&["master"][..], ports, &tls, &ca, &handoff, flags].concat();
+        all.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// What the log says of the drain, in its order.
+fn steps(log: &str) -> Vec<String> {
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter_map(|line| Some(line["handoff_shutdown"].as_str()?.to_owned())).collect()
+}
+
+fn as_strs(flags: &[String]) -> Vec<&str> {
+    flags.iter().map(String::as_str).collect()
+}
+
+const DRAIN: [&str; 6] = ["start", "serving_stopped", "quiesced", "exported", "ready", "left"];
