@@ -1,6 +1,7 @@
 //! The admin pages over HTTP: whether the process lives and serves, and its metrics. They know no
 //! authentication, and grant no lease.
 
+mod connections;
 mod exposition;
 mod handoff;
 mod metrics;
@@ -23,6 +24,7 @@ pub(crate) use self::handoff::{HandoffReport, RestoreReport};
 pub(crate) use self::progress::{Progress, StartState};
 use crate::frontend::Context;
 use crate::frontend::quic::{Listener, Probe};
+use connections::Connections;
 use readiness::Readiness;
 
 /// What the pages show.
@@ -78,7 +80,7 @@ pub(crate) fn start(socket: TcpListener, admin: Arc<Admin>) -> io::Result<()> {
         .route("/version", get(version))
         .with_state(admin);
     tokio::spawn(async move {
-        if let Err(error) = axum::serve(socket, pages).await {
+        if let Err(error) = axum::serve(Connections::new(socket), pages).await {
             tracing::error!(%error, "the admin pages are gone");
         }
     });

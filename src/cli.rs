@@ -22,7 +22,7 @@ use crate::command::rm::{self, RmArgs};
 use crate::command::stats::{self, StatsArgs};
 use crate::config::{self, Applied, ConfigFile};
 use crate::demo::{self, DemoArgs};
-use crate::logging::{self, LogArgs};
+use crate::logging::{self, LogArgs, Subject};
 use crate::master::{self, MasterArgs};
 use crate::store::{self, StoreArgs};
 
@@ -133,7 +133,7 @@ fn run_arguments(mut arguments: Vec<OsString>) -> Result<ExitCode, CommandError>
         print!("{}", config::effective(&command, &matches, &file));
         return Ok(ExitCode::SUCCESS);
     }
-    logging::start(&cli.log, cli.command.serves())?;
+    logging::start(&cli.log, cli.command.log_subject())?;
     dispatch(&cli.command)
 }
 
@@ -155,10 +155,12 @@ fn dispatch(command: &Command) -> Result<ExitCode, CommandError> {
 }
 
 impl Command {
-    /// Whether this is a server, whose log tells how it is; the log of a client is only for its
-    /// mishaps.
-    fn serves(&self) -> bool {
-        matches!(self, Command::Master(_) | Command::Store(_))
+    fn log_subject(&self) -> Subject {
+        match self {
+            Command::Master(_) | Command::Store(_) => Subject::Server,
+            Command::Bench(_) | Command::Demo(_) => Subject::Worker,
+            _ => Subject::Command,
+        }
     }
 }
 

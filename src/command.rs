@@ -56,7 +56,8 @@ impl std::error::Error for CommandError {}
 
 impl From<ClientError> for CommandError {
     fn from(error: ClientError) -> CommandError {
-        CommandError::Failed(error.to_string())
+        // The text may be that of a peer.
+        CommandError::Failed(table::printable(&error.to_string()))
     }
 }
 

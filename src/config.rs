@@ -6,4 +6,6 @@ mod values;
 
 pub(crate) use effective::effective;
 pub(crate) use file::{Applied, ConfigFile, path_of};
-pub(crate) use values::{eviction_ratio, milliseconds, seconds, watermark_ratio};
+pub(crate) use values::{
+    client_ttl, eviction_ratio, host_and_port, milliseconds, seconds, watermark_ratio,
+};

@@ -16,6 +16,7 @@ mod roll;
 mod rounds;
 mod trace;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -112,8 +113,8 @@ impl FromStr for Speed {
             return Ok(Speed::Max);
         }
         match text.parse::<f64>() {
-            Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(Speed::Times(factor)),
-            _ => Err("allowed is `max` or a number above 0".to_owned()),
+            Ok(factor) if SPEEDS.contains(&factor) => Ok(Speed::Times(factor)),
+            _ => Err("allowed is `max` or a number from 1e-6 to 1e9".to_owned()),
         }
     }
 }
@@ -143,6 +144,9 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode, CommandError> {
         Some(path) => trace::read(path, args.limit.unwrap_or(usize::MAX))?,
         None => generated::trace().into_iter().take(args.limit.unwrap_or(usize::MAX)).collect(),
     };
+    if requests.iter().all(|request| request.hash_ids.is_empty()) {
+        return Err(CommandError::Arguments("the trace has no request with blocks".to_owned()));
+    }
     let plan = plan(args)?;
     if let Some(path) = &args.write_trace {
         trace::write(path, &requests)?;
@@ -176,6 +180,12 @@ fn plan(args: &DemoArgs) -> Result<DemoPlan, CommandError> {
             args.block_bytes, args.stores
         ));
     }
+    if store_bytes * u64::from(args.stores) / BLOCKS_MIN < args.block_bytes.0 {
+        return wrong(format!(
+            "--block-bytes {}: a pool of --pool-bytes {} must have room for {BLOCKS_MIN} blocks",
+            args.block_bytes, args.pool_bytes
+        ));
+    }
     let block_bytes = usize::try_from(args.block_bytes.0)
         .map_err(|error| CommandError::Arguments(format!("--block-bytes: {error}")))?;
     let roll = match args.restart_every {
@@ -202,6 +212,12 @@ fn plan(args: &DemoArgs) -> Result<DemoPlan, CommandError> {
     Ok(DemoPlan { cluster, roll, block_bytes, speed: args.speed })
 }
 
+/// Slower, the first requests would take days; faster is `max`.
+const SPEEDS: RangeInclusive<f64> = 1e-6..=1e9;
+
+/// In a pool of fewer blocks hardly one could be evicted while another one is read and put.
+const BLOCKS_MIN: u64 = 3;
+
 /// The lease of a service in real time.
 const LEASE_TTL: Duration = Duration::from_secs(10);
 
@@ -223,10 +239,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_speed_is_max_or_a_number_above_zero() {
+    fn a_speed_is_max_or_a_number_within_bounds() {
         assert_eq!("max".parse(), Ok(Speed::Max));
         assert_eq!("2.5".parse(), Ok(Speed::Times(2.5)));
-        for text in ["0", "-1", "inf", "NaN", "fast", ""] {
+        for text in ["0", "-1", "1e-300", "1e300", "inf", "NaN", "fast", ""] {
             assert!(text.parse::<Speed>().is_err(), "{text}");
         }
     }

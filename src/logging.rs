@@ -6,6 +6,7 @@ use std::io::IsTerminal;
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::command::CommandError;
 
@@ -18,8 +19,9 @@ pub(crate) struct LogArgs {
     #[arg(help_heading = "Log")]
     pub(crate) log_format: LogFormat,
 
-    /// What to log: error, warn, info, debug or trace, or directives as `mooring=debug,quinn=warn`;
-    /// by default what RUST_LOG says, else info for servers and warn for clients
+    /// What to log: off, error, warn, info, debug or trace, or directives as
+    /// `mooring=debug,quinn=warn`; by default what RUST_LOG says, else info for servers, error for
+    /// client commands, and warn for what runs longer
     #[arg(long, global = true, value_name = "LEVEL", help_heading = "Log")]
     pub(crate) log_level: Option<String>,
 }
@@ -35,15 +37,26 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// What is logged about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// A server, whose log tells how it is.
+    Server,
+    /// A client that works for a while, whose log is for its mishaps.
+    Worker,
+    /// A client command: it says itself what went wrong, so that the log would say it twice.
+    Command,
+}
+
 /// Starts the log on standard error.
 ///
 /// # Errors
 /// Arguments, if the level cannot be understood.
-pub(crate) fn start(args: &LogArgs, serves: bool) -> Result<(), CommandError> {
-    let filter = filter(args.log_level.as_deref(), serves)?;
+pub(crate) fn start(args: &LogArgs, subject: Subject) -> Result<(), CommandError> {
+    let filter = filter(args.log_level.as_deref(), subject)?;
     let terminal = std::io::stderr().is_terminal();
     let human = match args.log_format {
-        LogFormat::Auto => terminal || !serves,
+        LogFormat::Auto => terminal || subject != Subject::Server,
         LogFormat::Human => true,
         LogFormat::Json => false,
     };
@@ -57,10 +70,17 @@ pub(crate) fn start(args: &LogArgs, serves: bool) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn filter(level: Option<&str>, serves: bool) -> Result<EnvFilter, CommandError> {
-    let by_default = if serves { "info" } else { "warn" };
+fn filter(level: Option<&str>, subject: Subject) -> Result<EnvFilter, CommandError> {
+    let by_default = match subject {
+        Subject::Server => "info",
+        Subject::Worker => "warn",
+        Subject::Command => "error",
+    };
     let (name, directives) = match level {
-        Some(level) => ("--log-level", level.to_owned()),
+        Some(level) => {
+            check_level(level)?;
+            ("--log-level", level.to_owned())
+        }
         None => match std::env::var("RUST_LOG") {
             Ok(directives) if !directives.is_empty() => ("RUST_LOG", directives),
             _ => ("default", by_default.to_owned()),
@@ -70,20 +90,39 @@ fn filter(level: Option<&str>, serves: bool) -> Result<EnvFilter, CommandError> 
         .map_err(|error| CommandError::Arguments(format!("{name} = {directives}: {error}")))
 }
 
+/// A word alone would be taken for a part of the program, and a mistyped level for one that logs
+/// nothing.
+fn check_level(level: &str) -> Result<(), CommandError> {
+    let wrong = |directive: &&str| {
+        !directive.contains(['=', '[', ']', '}']) && directive.parse::<LevelFilter>().is_err()
+    };
+    match level.split(',').find(|part| part.is_empty() || wrong(part)) {
+        None => Ok(()),
+        Some(part) => Err(CommandError::Arguments(format!(
+            "--log-level = {level}: `{part}` is neither a level (off, error, warn, info, debug or \
+             trace) nor a directive as mooring=debug"
+        ))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_level_that_cannot_be_understood_is_refused_by_name() {
-        let error = filter(Some("mooring=loud"), true).unwrap_err();
-        assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().starts_with("--log-level = mooring=loud"), "{error}");
+        for level in ["mooring=loud", "bogus", "inf", "", "info,", "info,loud,quinn=warn"] {
+            let error = filter(Some(level), Subject::Server).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().starts_with(&format!("--log-level = {level}:")), "{error}");
+        }
     }
 
     #[test]
     fn directives_are_understood() {
-        let filter = filter(Some("warn,mooring=debug"), true).unwrap();
-        assert!(filter.to_string().contains("mooring=debug"));
+        for level in ["warn,mooring=debug", "off,mooring=debug", "WARN,[span]=info,mooring=debug"] {
+            let filter = filter(Some(level), Subject::Server).unwrap();
+            assert!(filter.to_string().contains("mooring=debug"), "{filter}");
+        }
     }
 }

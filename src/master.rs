@@ -1,5 +1,6 @@
 //! The master process: from its arguments to its exit.
 
+mod announce;
 mod args;
 mod export;
 mod leave;
@@ -11,6 +12,7 @@ mod signals;
 mod start;
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) use args::MasterArgs;
@@ -61,8 +63,11 @@ struct Opened {
 
 impl Opened {
     fn new(options: &MasterOptions) -> Result<Opened, CommandError> {
+        let unusable = |path: &Path, error| {
+            CommandError::failed(format!("cannot use --ready-file {}", path.display()), error)
+        };
         if let Some(path) = &options.ready_file {
-            ready_file::remove(path);
+            ready_file::check(path).map_err(|error| unusable(path, error))?;
         }
         let tls_failed = |error| CommandError::failed("cannot set up TLS", error);
         let probe = ProbeIdentity::new().map_err(tls_failed)?;
@@ -82,6 +87,10 @@ impl Opened {
             let attempt = format!("cannot bind TCP {} (--metrics-port)", options.metrics);
             CommandError::failed(attempt, error)
         })?;
+        // Now that the ports are its own, the file cannot be that of a master that serves on them.
+        if let Some(path) = &options.ready_file {
+            ready_file::remove_former(path).map_err(|error| unusable(path, error))?;
+        }
         Ok(Opened { tls, probe, rpc, admin })
     }
 }

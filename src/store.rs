@@ -3,14 +3,17 @@
 //! The store is the data plane: peers read and write ranges of its memory over QUIC, where the
 //! master told them to. It decides nothing but whether a range is of the current mount.
 
+mod buffer;
 mod certificate;
 mod listener;
+mod membership;
 mod memory;
 mod mounts;
 mod range;
 mod ready;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -64,7 +67,7 @@ pub(crate) struct StoreArgs {
 
     /// Tell peers to come to this address; by default the local address that reaches the master,
     /// with the port that is listened on
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = config::host_and_port)]
     advertise: Option<String>,
 
     /// The name by which people know this store, at most 255 bytes; by default the host's
@@ -143,6 +146,10 @@ fn segment_bytes(args: &StoreArgs) -> Result<usize, CommandError> {
 
 async fn serve(args: &StoreArgs, segment_bytes: usize) -> Result<ExitCode, CommandError> {
     let mut signals = Signals::new()?;
+    if let Some(path) = &args.ready_file {
+        // Now rather than when everything is mounted.
+        ready::check(path)?;
+    }
     let memories = map_memories(args, segment_bytes)?;
     let certificate = StoreCertificate::new(&args.tls)?;
     let endpoint = listener::open(args.listen_address, args.data_port, &certificate.tls)?;
@@ -167,18 +174,22 @@ async fn serve(args: &StoreArgs, segment_bytes: usize) -> Result<ExitCode, Comma
         endpoint.clone(),
         certificate.tls,
     ));
-    tokio::select! {
-        mounted = mount_all(&client, segments) => mounted?,
-        () = signals.end() => return leave(args, &client, &ids, &mut signals).await,
-    }
-    info!(address = advertised, segments = ids.len(), segment_bytes, "store is serving");
-    if let Some(path) = &args.ready_file {
-        Ready::new(&advertised, &ids, &sha256).write(path)?;
-    }
-    tokio::select! {
-        () = signals.end() => leave(args, &client, &ids, &mut signals).await,
-        error = client.ended() => Err(error.into()),
-    }
+    let serving = async {
+        membership::mount_all(&client, segments).await?;
+        info!(address = advertised, segments = ids.len(), segment_bytes, "store is serving");
+        if let Some(path) = &args.ready_file {
+            Ready::new(&advertised, &ids, &sha256).write(path)?;
+        }
+        Err::<Infallible, _>(CommandError::from(client.ended().await))
+    };
+    let outcome = tokio::select! {
+        Err(error) = serving => Err(error),
+        () = signals.end() => Ok(ExitCode::SUCCESS),
+    };
+    // A store that failed has nobody to wait for.
+    let grace = args.grace.filter(|_| outcome.is_ok());
+    membership::leave(&client, &ids, grace, &mut signals).await;
+    outcome
 }
 
 /// The identity of each segment.
@@ -213,51 +224,6 @@ fn map_memories(
             Ok((SegmentId(random.random()), memory))
         })
         .collect()
-}
-
-async fn mount_all(client: &Client, segments: Vec<Segment>) -> Result<(), CommandError> {
-    for segment in segments {
-        // Fresh memory: no master has ever handed out a range of it.
-        client.mount(segment, None).await?;
-    }
-    Ok(())
-}
-
-/// Unmounts, so that nobody is sent here any more, and goes. Without an answer of the master the
-/// store goes all the same, and the master drops its segments when it misses its pings.
-async fn leave(
-    args: &StoreArgs,
-    client: &Client,
-    segments: &[SegmentId],
-    signals: &mut Signals,
-) -> Result<ExitCode, CommandError> {
-    if let Some(grace) = args.grace {
-        info!(?grace, "store is draining");
-        unmount_all(client, segments, grace).await;
-        tokio::select! {
-            () = tokio::time::sleep(grace) => {}
-            () = signals.end() => {}
-        }
-    }
-    unmount_all(client, segments, Duration::ZERO).await;
-    let _ = tokio::time::timeout(CLOSE_TIMEOUT, client.close()).await;
-    info!("store has left");
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn unmount_all(client: &Client, segments: &[SegmentId], grace: Duration) {
-    // The flag is at most a year.
-    let grace_ms = grace.as_millis() as u64;
-    let unmounted = tokio::time::timeout(UNMOUNT_TIMEOUT, async {
-        for segment in segments {
-            if let Err(error) = client.unmount(*segment, grace_ms).await {
-                warn!(%segment, %error, "unmount failed");
-            }
-        }
-    });
-    if unmounted.await.is_err() {
-        warn!("the master did not confirm the unmount in time");
-    }
 }
 
 /// What the process is told from outside.
@@ -338,12 +304,6 @@ fn address_towards(master: &str) -> std::io::Result<IpAddr> {
 
 /// Sizes of segments are multiples of this where the memory allows, the smallest page of a master.
 const SEGMENT_STEP_BYTES: u64 = 4096;
-
-/// How long a leaving store waits for the master's confirmation.
-const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long the last packets may take to leave.
-const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {

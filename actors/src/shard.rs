@@ -15,6 +15,7 @@ pub mod check;
 mod evict;
 mod export;
 mod holds;
+mod idle;
 mod index;
 mod keys;
 mod ledger;

@@ -33,6 +33,7 @@ mod requests;
 mod retry;
 mod segments;
 mod shared;
+mod steer;
 pub mod tls;
 mod transport;
 

@@ -1,25 +1,28 @@
 //! `mooring bench fill`: puts a number of objects into segments that have no memory behind them.
 
+use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mooring_proto::SegmentId;
-use mooring_proto::client::Client;
+use mooring_proto::client::{Client, ClientError};
+use mooring_proto::limits::{FRAME_BYTES_MAX, OBJECT_BYTES_MAX};
 use mooring_proto::message::inspect::StatsReply;
 use mooring_proto::message::object::{PutItem, PutOptions, PutStartItem};
 use mooring_proto::message::segment::Segment;
+use mooring_proto::{ErrorCode, SegmentId};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_bytes::Bytes;
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 use super::keys::KeyMaker;
 use crate::command::connect::ClientArgs;
-use crate::command::table::pairs;
+use crate::command::table::{pairs, printable};
 use crate::command::units::{ByteSize, human_bytes};
 use crate::command::{self, CommandError, progress};
 
@@ -77,17 +80,70 @@ pub(crate) struct FillArgs {
 /// Fills and prints the figures.
 ///
 /// # Errors
-/// What the master refused as a whole; refused items are counted instead.
+/// Sizes that the protocol does not allow, and what the master refused as a whole. Refused items
+/// are counted instead; the exit code is 1 if all of them were.
 pub(crate) fn run(args: &FillArgs) -> Result<ExitCode, CommandError> {
     let maker = KeyMaker::new(args.seed, args.key_bytes).map_err(CommandError::Arguments)?;
-    command::block_on(fill(args, maker))?;
-    Ok(ExitCode::SUCCESS)
+    check(args).map_err(CommandError::Arguments)?;
+    command::block_on(fill(args, maker))
 }
 
-async fn fill(args: &FillArgs, maker: KeyMaker) -> Result<(), CommandError> {
+/// What the master would refuse of every batch.
+fn check(args: &FillArgs) -> Result<(), String> {
+    if !(1..=OBJECT_BYTES_MAX).contains(&args.value_bytes.0) {
+        let max = ByteSize(OBJECT_BYTES_MAX);
+        return Err(format!("--value-bytes {}: allowed are 1 to {max}", args.value_bytes));
+    }
+    let batch_max = (FRAME_BYTES_MAX - FRAME_SPARE_BYTES) / (args.key_bytes + ITEM_SPARE_BYTES);
+    if args.batch as usize > batch_max {
+        return Err(format!(
+            "--batch {} with --key-bytes {}: a request has room for {batch_max} such keys",
+            args.batch, args.key_bytes
+        ));
+    }
+    Ok(())
+}
+
+async fn fill(args: &FillArgs, maker: KeyMaker) -> Result<ExitCode, CommandError> {
+    let mut terminate = signal(SignalKind::terminate())
+        .map_err(|error| CommandError::failed("cannot listen to signals", error))?;
     let owner = args.client.connect().await?;
     let segments = fake_segments(args);
-    for segment in &segments {
+    // However it ends, nothing of it stays mounted.
+    let outcome = tokio::select! {
+        outcome = fill_segments(args, maker, &owner, &segments) => outcome,
+        _ = tokio::signal::ctrl_c() => Err(CommandError::Failed("interrupted".to_owned())),
+        _ = terminate.recv() => Err(CommandError::Failed("terminated".to_owned())),
+    };
+    let outcome = match outcome {
+        Ok(code) if args.hold => {
+            eprintln!("holding the segments; interrupt to unmount them");
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            Ok(code)
+        }
+        outcome => outcome,
+    };
+    let unmounted = tokio::time::timeout(UNMOUNT_TIMEOUT, unmount(&owner, &segments)).await;
+    let left = "segments stay mounted until the master misses this process";
+    match unmounted {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => eprintln!("{left}: {}", printable(&error.to_string())),
+        Err(_) => eprintln!("{left}: no answer in time"),
+    }
+    owner.close().await;
+    outcome
+}
+
+async fn fill_segments(
+    args: &FillArgs,
+    maker: KeyMaker,
+    owner: &Client,
+    segments: &[Segment],
+) -> Result<ExitCode, CommandError> {
+    for segment in segments {
         owner.mount(segment.clone(), None).await?;
     }
     let work = Arc::new(Work::new(args, maker));
@@ -96,28 +152,35 @@ async fn fill(args: &FillArgs, maker: KeyMaker) -> Result<(), CommandError> {
     let elapsed = started.elapsed();
     let stats = owner.stats().await?;
     report(args, &work, elapsed, &stats);
-    if args.hold {
-        eprintln!("holding the segments; interrupt to unmount them");
-        let _ = tokio::signal::ctrl_c().await;
+    let all_refused = args.keys > 0 && work.refused.load(Ordering::Relaxed) == args.keys;
+    Ok(if all_refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Also of segments that were not mounted any more: the answer to a mount may have been lost.
+async fn unmount(owner: &Client, segments: &[Segment]) -> Result<(), ClientError> {
+    for segment in segments {
+        match owner.unmount(segment.segment, 0).await {
+            Err(error) if error.code() != Some(ErrorCode::SegmentNotFound) => return Err(error),
+            _ => {}
+        }
     }
-    for segment in &segments {
-        owner.unmount(segment.segment, 0).await?;
-    }
-    owner.close().await;
     Ok(())
 }
 
-/// Segments in an address range that nobody reads: the master only hands out offsets.
+/// Segments in an address range that nobody reads: the master only hands out offsets. Range and
+/// endpoint are of this run alone, so nothing that an earlier one left is in the way.
 fn fake_segments(args: &FillArgs) -> Vec<Segment> {
     let size_bytes = args.segment_bytes.0;
     let mut random = StdRng::from_os_rng();
-    let base = |index: u64| BASE.saturating_add(index.saturating_mul(size_bytes));
+    let run: u64 = random.random();
+    let first = random.random_range(BASES) / BASE_STEP * BASE_STEP;
+    let base = |index: u64| first.saturating_add(index.saturating_mul(size_bytes));
     (0..u64::from(args.segments))
         .map(|index| Segment {
             segment: SegmentId(random.random()),
             base: base(index),
             size_bytes,
-            endpoint: "no-memory.invalid:9".to_owned(),
+            endpoint: format!("no-memory-{run:016x}.invalid:9"),
             certificate_sha256: None,
         })
         .collect()
@@ -148,7 +211,7 @@ impl Work {
     }
 
     /// The numbers of the next batch; empty when there is nothing left.
-    fn take(&self) -> std::ops::Range<u64> {
+    fn take(&self) -> Range<u64> {
         let start = self.next.fetch_add(self.batch, Ordering::Relaxed).min(self.keys);
         start..start.saturating_add(self.batch).min(self.keys)
     }
@@ -204,11 +267,7 @@ async fn put_batches(client: Client, work: Arc<Work>) -> Result<(), CommandError
 }
 
 /// Starts and ends the puts of a batch; gives how many were refused.
-async fn put_batch(
-    client: &Client,
-    work: &Work,
-    numbers: std::ops::Range<u64>,
-) -> Result<u64, CommandError> {
+async fn put_batch(client: &Client, work: &Work, numbers: Range<u64>) -> Result<u64, CommandError> {
     let count = numbers.end - numbers.start;
     let mut bytes = Vec::new();
     numbers.for_each(|number| work.maker.append(number, &mut bytes));
@@ -261,8 +320,20 @@ fn report(args: &FillArgs, work: &Work, elapsed: Duration, stats: &StatsReply) {
     print!("{table}");
 }
 
-/// Where the first segment pretends to lie.
-const BASE: u64 = 1 << 40;
+/// Where the first segment pretends to lie; all of them fit behind it.
+const BASES: Range<u64> = 1 << 40..1 << 62;
+
+/// Memory starts at a page.
+const BASE_STEP: u64 = 2 << 20;
+
+/// What a request has besides its items: its options and the number of items.
+const FRAME_SPARE_BYTES: usize = 1 << 10;
+
+/// What an item has besides the bytes of its key: lengths and numbers of at most ten bytes each.
+const ITEM_SPARE_BYTES: usize = 32;
+
+/// Longer than the unmount of as many segments as there can be takes.
+const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(10);
 
 const TICK: Duration = Duration::from_millis(200);
 

@@ -18,7 +18,8 @@ pub(crate) struct MasterAddressArgs {
         long,
         env = "MOORING_MASTER",
         value_name = "HOST:PORT",
-        default_value = "127.0.0.1:50051"
+        default_value = "127.0.0.1:50051",
+        value_parser = config::host_and_port
     )]
     pub(crate) master: String,
 
@@ -80,7 +81,7 @@ impl MasterAddressArgs {
         let trust = match (&self.tls_ca, self.pin_sha256) {
             (Some(path), _) => ClientTls::ca(path),
             (None, Some(pin)) => ClientTls::pinned(pin.0),
-            (None, None) if self.dev => ClientTls::pinned(self.local_pin()?),
+            (None, None) if self.dev => self.local_trust()?,
             (None, None) => return Err(CommandError::Arguments(NO_TRUST.to_owned())),
         };
         Ok(match (&self.tls_cert, &self.tls_key) {
@@ -99,12 +100,17 @@ impl MasterAddressArgs {
         Ok(config)
     }
 
-    fn local_pin(&self) -> Result<[u8; 32], CommandError> {
-        tls::dev::pinned_fingerprint(&self.master).map_err(|error| {
+    /// Each master with `--dev` makes a certificate of its own, so what it left is read again
+    /// whenever the next one is met.
+    fn local_trust(&self) -> Result<ClientTls, CommandError> {
+        let master = self.master.clone();
+        let pin = move || tls::dev::pinned_fingerprint(&master).map_err(|error| error.to_string());
+        pin().map_err(|error| {
             let attempt = "--dev without --pin-sha256 needs the fingerprint that a master on this \
                            machine left";
             CommandError::failed(attempt, error)
-        })
+        })?;
+        Ok(ClientTls::pinned_by(pin))
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::CommandError;
 use super::connect::ClientArgs;
-use super::table::{Align, Table};
+use super::table::{Align, Table, printable};
 use super::units::human_bytes;
 
 /// List segments, clients or keys
@@ -94,7 +94,7 @@ async fn list_keys(args: &LsArgs, client: &Client) -> Result<(), CommandError> {
 fn key_line(entry: &KeyEntry, as_json: bool) -> String {
     // Keys are bytes; what is no text is shown as escapes, so that a line stays a line.
     let key = match std::str::from_utf8(&entry.key) {
-        Ok(text) if !text.contains(char::is_control) => text.to_owned(),
+        Ok(text) if printable(text) == text => text.to_owned(),
         _ => entry.key.escape_ascii().to_string(),
     };
     if as_json {

@@ -1,5 +1,6 @@
 //! `mooring put`: one object from a file, or many from the lines of one.
 
+use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::Args;
-use mooring_proto::client::{Client, PutOptions};
+use mooring_proto::client::{Client, ClientError, PutOptions};
 use serde_json::json;
 
 use super::connect::ClientArgs;
 use super::lines::{self, Batches};
+use super::table::printable;
 use super::units::human_bytes;
 use super::{CommandError, progress};
 use crate::config;
@@ -151,19 +153,43 @@ async fn put_batch(
         })?;
         objects.push((key, line.slice_ref(value)));
     }
-    for ((key, _), answer) in objects.iter().zip(client.put_many(&objects, options).await) {
-        match answer {
-            Ok(()) => totals.put += 1,
-            Err(error) if error.code().is_some() => {
-                totals.refused += 1;
-                if totals.refused <= SHOWN_REFUSALS {
-                    eprintln!("{}: {error}", key.escape_ascii());
+    for objects in rounds(objects) {
+        for ((key, _), answer) in objects.iter().zip(client.put_many(&objects, options).await) {
+            match answer {
+                Ok(()) => totals.put += 1,
+                Err(error) if is_of_one_object(&error) => {
+                    totals.refused += 1;
+                    if totals.refused <= SHOWN_REFUSALS {
+                        let text = printable(&error.to_string());
+                        eprintln!("{}: {text}", key.escape_ascii());
+                    }
                 }
+                Err(error) => return Err(CommandError::failed(key.escape_ascii(), error)),
             }
-            Err(error) => return Err(error.into()),
         }
     }
     Ok(())
+}
+
+/// Objects with distinct keys, one round after the other: the second put of a key waits for the
+/// outcome of the first.
+fn rounds(objects: Vec<(&[u8], Bytes)>) -> Vec<Vec<(&[u8], Bytes)>> {
+    let mut seen: HashMap<&[u8], usize> = HashMap::new();
+    let mut rounds: Vec<Vec<(&[u8], Bytes)>> = Vec::new();
+    for (key, value) in objects {
+        let round = seen.entry(key).or_default();
+        if *round == rounds.len() {
+            rounds.push(Vec::new());
+        }
+        rounds[*round].push((key, value));
+        *round += 1;
+    }
+    rounds
+}
+
+/// Whether the next object may fare better: it was refused, or its store could not be written.
+fn is_of_one_object(error: &ClientError) -> bool {
+    error.code().is_some() || matches!(error, ClientError::NoReplica { .. })
 }
 
 /// Enough of a line to find it.
@@ -171,3 +197,26 @@ const SHOWN_BYTES: usize = 80;
 
 /// More of them say nothing new.
 const SHOWN_REFUSALS: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_stands_once_in_a_round_and_in_its_order() {
+        let object = |key: &'static str, value: &'static str| (key.as_bytes(), Bytes::from(value));
+        let rounds = rounds(vec![
+            object("a", "1"),
+            object("b", "2"),
+            object("a", "3"),
+            object("a", "4"),
+            object("b", "5"),
+        ]);
+        let expected = vec![
+            vec![object("a", "1"), object("b", "2")],
+            vec![object("a", "3"), object("b", "5")],
+            vec![object("a", "4")],
+        ];
+        assert_eq!(rounds, expected);
+    }
+}

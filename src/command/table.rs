@@ -25,9 +25,10 @@ impl Table {
         Table { columns, rows: Vec::new() }
     }
 
-    /// Adds a row; cells that are missing are empty.
+    /// Adds a row; cells that are missing are empty. What would not stay in its cell is escaped, as
+    /// [`printable`] does.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
     }
 
     /// The table with its head, each line ended.
@@ -69,6 +70,26 @@ pub(crate) fn pairs(rows: &[(&str, String)]) -> String {
     rows.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect()
 }
 
+/// A text of a peer for a terminal: characters that end the line, steer the terminal or turn the
+/// direction of writing are shown as escapes.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() || steers(letter) {
+            shown.extend(letter.escape_default());
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
+}
+
+/// Separators of lines, marks of direction, and characters that take no place.
+fn steers(letter: char) -> bool {
+    matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
+        || matches!(letter, '\u{61c}' | '\u{feff}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +101,17 @@ mod tests {
         table.row(["b".to_owned(), "1234567".to_owned()]);
         let expected = "NAME           BYTES\na-long-name        7\nb            1234567\n";
         assert_eq!(table.render(), expected);
+    }
+
+    #[test]
+    fn what_a_peer_calls_itself_stays_in_its_cell() {
+        let mut table = Table::new(&[("NAME", Align::Left), ("STATE", Align::Left)]);
+        table.row(["a\nb\u{1b}[2J\u{9b}\u{202e}".to_owned(), "open".to_owned()]);
+        table.row(["Zoë".to_owned(), "open".to_owned()]);
+        let shown = table.render();
+        assert_eq!(shown.lines().count(), 3, "{shown}");
+        assert!(shown.contains(r"a\nb\u{1b}[2J\u{9b}\u{202e}  open"), "{shown}");
+        assert!(shown.contains("Zoë "), "{shown}");
     }
 
     #[test]

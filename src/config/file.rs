@@ -4,6 +4,8 @@
 //! another, two that exclude each other) is checked for them as well, whatever source each comes from.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue};
@@ -69,8 +71,7 @@ impl ConfigFile {
     /// key, and a value that its flag does not take.
     pub(crate) fn read(command: &Command, path: &Path) -> Result<ConfigFile, CommandError> {
         let wrong = |text: String| CommandError::Arguments(format!("{}: {text}", path.display()));
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| wrong(format!("cannot read: {error}")))?;
+        let text = text_of(path).map_err(wrong)?;
         let table = text.parse::<toml::Table>().map_err(|error| wrong(error.to_string()))?;
         let mut settings = Vec::new();
         flatten("", &table, &mut settings);
@@ -103,6 +104,18 @@ impl ConfigFile {
         }
         applied
     }
+}
+
+/// The whole file; not one without end, as some devices are.
+fn text_of(path: &Path) -> Result<String, String> {
+    let unreadable = |error: std::io::Error| format!("cannot read: {error}");
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("more than {FILE_BYTES_MAX} bytes are no configuration"));
+    }
+    String::from_utf8(bytes).map_err(|error| format!("cannot read: {error}"))
 }
 
 /// The subcommand that is called, as tables name it, with what was given to it. What `config` shows
@@ -309,6 +322,9 @@ fn reason_of(error: &clap::Error) -> String {
         None => "not a value of this flag".to_owned(),
     }
 }
+
+/// Many times the largest file that sets every flag.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The table of what all client commands share.
 const CLIENT_TABLE: &str = "client";

@@ -1,5 +1,6 @@
 //! The values that flags take, from text.
 
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 /// A duration: a whole number with `ms`, `s`, `m`, `h` or `d`; a plain number is milliseconds.
@@ -16,6 +17,29 @@ pub(crate) fn milliseconds(text: &str) -> Result<Duration, String> {
 /// As [`milliseconds`].
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     duration(text, "seconds", 1000)
+}
+
+/// How long a client may be silent: as [`seconds`], but at least one second.
+///
+/// # Errors
+/// As [`seconds`], and says what is allowed for less than a second.
+pub(crate) fn client_ttl(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        ttl if ttl < CLIENT_TTL_MIN => Err("allowed is at least 1s".to_owned()),
+        ttl => Ok(ttl),
+    }
+}
+
+/// Where a peer is, as `host:port` or `[ipv6]:port`; the text as it was given.
+///
+/// # Errors
+/// Says what is allowed, for no host, no port or port 0.
+pub(crate) fn host_and_port(text: &str) -> Result<String, String> {
+    let parts = text.rsplit_once(':');
+    if parts.is_some_and(|(host, port)| is_host(host) && is_port(port)) {
+        return Ok(text.to_owned());
+    }
+    Err("allowed is HOST:PORT or [IPV6]:PORT with a port from 1 to 65535".to_owned())
 }
 
 /// A share of the capacity above zero, up to all of it.
@@ -38,6 +62,21 @@ pub(crate) fn eviction_ratio(text: &str) -> Result<f64, String> {
         Ok(ratio) if (0.0..1.0).contains(&ratio) => Ok(ratio),
         _ => Err("allowed is a number from 0 and below 1".to_owned()),
     }
+}
+
+fn is_host(host: &str) -> bool {
+    match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => {
+            !host.is_empty()
+                && host.chars().all(|letter| letter.is_alphanumeric() || "-._".contains(letter))
+        }
+    }
+}
+
+fn is_port(port: &str) -> bool {
+    port.bytes().all(|digit| digit.is_ascii_digit())
+        && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 fn duration(text: &str, plain_name: &str, plain_ms: u64) -> Result<Duration, String> {
@@ -63,6 +102,9 @@ fn duration(text: &str, plain_name: &str, plain_ms: u64) -> Result<Duration, Str
         )),
     }
 }
+
+/// A client pings five times in it; less would be lost in the pauses of any machine.
+const CLIENT_TTL_MIN: Duration = Duration::from_secs(1);
 
 /// Longer ones are mistakes of the unit, and sums of several must not overflow.
 const DURATION_MAX_MS: u64 = 365 * 86_400_000;
@@ -93,6 +135,28 @@ mod tests {
         {
             let error = seconds(text).unwrap_err();
             assert!(error.contains("whole number of seconds"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_client_may_be_silent_for_a_second_at_least() {
+        assert_eq!(client_ttl("1"), Ok(Duration::from_secs(1)));
+        assert_eq!(client_ttl("1000ms"), Ok(Duration::from_secs(1)));
+        for text in ["1ms", "999ms", "0"] {
+            assert!(client_ttl(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_peer_has_a_host_and_a_port() {
+        for text in ["localhost:1", "127.0.0.1:65535", "[::1]:50051", "a-b.c_d:7"] {
+            assert_eq!(host_and_port(text), Ok(text.to_owned()));
+        }
+        let wrong = ["", ":", "foo", "foo:", ":1", "127.0.0.1:0", "foo:99999", "foo:+1", "foo:1x"];
+        let hosts = ["::1:5", "[foo]:1", "[]:1", "quic://foo:1", "foo :1", "a@b:1"];
+        for text in wrong.into_iter().chain(hosts) {
+            let error = host_and_port(text).unwrap_err();
+            assert!(error.contains("HOST:PORT"), "{text}: {error}");
         }
     }
 

@@ -72,8 +72,7 @@ impl Replay<'_> {
                 break;
             }
             if let Speed::Times(factor) = speed {
-                let due = Duration::from_millis(request.timestamp).div_f64(factor);
-                tokio::time::sleep_until((started + due).into()).await;
+                sleep_until(started, Duration::from_millis(request.timestamp), factor).await;
             }
             self.request(&rounds::blocks(request, round)).await?;
             self.bar.inc(1);
@@ -83,12 +82,22 @@ impl Replay<'_> {
 
     async fn request(&mut self, blocks: &[u64]) -> Result<(), CommandError> {
         let keys: Vec<Vec<u8>> = blocks.iter().map(|block| key_of(*block)).collect();
-        let present = self.read_prefix(&keys).await?;
+        let mut present = 0;
+        for part in keys.chunks(BATCH_BLOCKS) {
+            let found = self.read_prefix(part).await?;
+            present += found;
+            if found < part.len() {
+                break;
+            }
+        }
         let restarts = self.roll.phase().restarts;
         if self.counts.request(keys.len() as u64, present as u64, restarts) {
             self.bar.set_message(format!("replaying, {restarts} restarts,"));
         }
-        self.put_rest(&keys[present..]).await
+        for part in keys[present..].chunks(BATCH_BLOCKS) {
+            self.put_rest(part).await?;
+        }
+        Ok(())
     }
 
     /// Reads the longest prefix of the chain that is there; gives its length.
@@ -178,5 +187,33 @@ impl Replay<'_> {
             }
         }
         Ok(Vec::new())
+    }
+}
+
+/// Sleeps until the request is due that came so long after the start, at this speed.
+async fn sleep_until(started: Instant, after: Duration, factor: f64) {
+    let due = Duration::try_from_secs_f64(after.as_secs_f64() / factor).ok();
+    match due.and_then(|due| started.checked_add(due)) {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        // No clock reaches as far.
+        None => std::future::pending().await,
+    }
+}
+
+/// The blocks that are read or put side by side: far below the keys of one request, and what they
+/// hold fits into memory. Hardly any request of a trace has more.
+const BATCH_BLOCKS: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_no_clock_reaches_is_waited_for() {
+        let never = [Duration::from_millis(u64::MAX), Duration::MAX];
+        for after in never {
+            let wait = sleep_until(Instant::now(), after, 1e-6);
+            assert!(tokio::time::timeout(Duration::from_millis(1), wait).await.is_err());
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 pub(super) use self::handoff::HandoffArgs;
-use crate::config::{eviction_ratio, milliseconds, seconds, watermark_ratio};
+use crate::config::{client_ttl, eviction_ratio, milliseconds, seconds, watermark_ratio};
 
 /// How a master runs.
 #[derive(Args, Clone, Debug)]
@@ -68,8 +68,8 @@ pub(crate) struct MasterArgs {
     pub(super) default_kv_lease_ttl: Duration,
 
     /// A client that is silent for this long is suspected, and for twice as long offline, and its
-    /// segments are dropped; a plain number is seconds, else with a unit
-    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = seconds)]
+    /// segments are dropped; at least 1s; a plain number is seconds, else with a unit
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = client_ttl)]
     #[arg(help_heading = "Objects")]
     pub(super) client_ttl: Duration,
 
@@ -105,8 +105,8 @@ pub(crate) struct MasterArgs {
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) ready_file: Option<PathBuf>,
 
-    /// Directory for the key of stateless resets, so that clients notice even the restart of a killed
-    /// master at once, instead of by the silence of the former process; by default --handoff-dir
+    /// Directory for the key of stateless resets, so that clients notice at once that a master was
+    /// killed and another one serves, instead of by its silence; by default --handoff-dir
     #[arg(long, value_name = "DIR", help_heading = "Files")]
     pub(super) state_dir: Option<PathBuf>,
 }

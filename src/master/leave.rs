@@ -4,15 +4,14 @@
 //!
 //! Every step has a deadline. A step that misses it costs the snapshot, never the exit.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mooring_actors::shard::state::shards_dropped;
 use tokio::time::{timeout, timeout_at};
 
+use super::announce::Announced;
 use super::export::{Handover, Written};
-use super::ready_file;
 use super::signals::{Asked, Signals};
 use crate::frontend::Context;
 use crate::frontend::quic::Listener;
@@ -22,7 +21,7 @@ use crate::handoff::{ExportFailure, Published, Reason};
 pub(super) struct Leaving {
     pub(super) context: Arc<Context>,
     pub(super) listener: Arc<Listener>,
-    pub(super) ready_file: Option<PathBuf>,
+    pub(super) announced: Announced,
     /// From the signal to the end of the process.
     pub(super) deadline: Duration,
     /// `None` leaves nothing to the next master.
@@ -55,7 +54,7 @@ async fn drain(leaving: &Leaving, times: &Times) {
     stop_serving(leaving, times).await;
     let outcome = match rest(leaving, times).await {
         Ok(()) => {
-            // Nothing changes any more, so the slowest peer and the disk need not wait for each other.
+            // Nothing changes any more, so the slowest peer and the disk don't wait for each other.
             let (written, ()) =
                 tokio::join!(write(leaving, times), answer_the_rest(leaving, times));
             written
@@ -88,9 +87,7 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
         deadline_ms = leaving.deadline.as_millis() as u64,
         "leaving"
     );
-    if let Some(path) = &leaving.ready_file {
-        ready_file::remove(path);
-    }
+    leaving.announced.withdraw();
     context.core.stop_judging();
     listener.stop_accepting();
     let _ = timeout_at((times.started + SETTLE_TIME).into(), context.stage.idle()).await;

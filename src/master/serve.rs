@@ -1,7 +1,6 @@
 //! The life of a serving master.
 
-use std::io::Write;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +9,10 @@ use mooring_actors::core::Core;
 use mooring_proto::ClientId;
 
 use super::Opened;
+use super::announce::announce;
 use super::export::Handover;
 use super::leave::{self, Leaving, end};
 use super::options::MasterOptions;
-use super::ready_file::{self, Ready};
 use super::signals::{Asked, Signals};
 use super::start::{self, Begun};
 use crate::admin::{self, Admin};
@@ -41,6 +40,9 @@ pub(super) async fn serve(
 
     let Begun { config, seed, state, directory } =
         begin(&options, &admin, &rpc, &mut signals).await?;
+    if options.handoff.is_some() && options.tls_files.is_none() {
+        tracing::warn!("--dev makes another certificate for each master: no client can come back");
+    }
     let probe_client = ClientId(rand::random());
     let core = match state {
         Some(state) => Core::start_restored(config, state),
@@ -56,15 +58,15 @@ pub(super) async fn serve(
     let probe = Probe::new(bound, probe_client, &probe).map_err(|error| cannot_serve(&error))?;
     admin.serve(context.clone(), listener.clone(), probe);
 
-    announce(&options, &tls, bound, metrics)?;
+    let announced = announce(&options, &tls, bound, metrics)?;
     while signals.next().await == Asked::Reload {
         reload(&mut tls, &listener);
     }
     let handover = directory
         .zip(options.handoff)
         .map(|(directory, options)| Arc::new(Handover { directory, options, seed }));
-    let (ready_file, deadline) = (options.ready_file, options.shutdown_deadline);
-    leave::leave(Leaving { context, listener, ready_file, deadline, handover }, signals).await
+    let deadline = options.shutdown_deadline;
+    leave::leave(Leaving { context, listener, announced, deadline, handover }, signals).await
 }
 
 /// Begins, which may take as long as another master leaves or an operator does not come. Meanwhile
@@ -101,39 +103,6 @@ async fn begin(
     }
 }
 
-/// Tells people and scripts that the master serves.
-fn announce(
-    options: &MasterOptions,
-    tls: &ServerTls,
-    bound: SocketAddr,
-    metrics: SocketAddr,
-) -> Result<(), CommandError> {
-    let cert_sha256 = tls::hexadecimal(&tls.fingerprint());
-    if options.tls_files.is_none() {
-        tls::dev::publish(bound.port(), &tls.fingerprint()).map_or_else(
-            |error| tracing::warn!(%error, "clients must be given --pin-sha256"),
-            |path| tracing::debug!(path = %path.display(), "fingerprint left for clients"),
-        );
-        // A closed standard output is no reason not to serve.
-        let _ = writeln!(std::io::stdout(), "certificate SHA-256: {cert_sha256}");
-    }
-    let rpc = quic::reachable(bound);
-    tracing::info!(
-        rpc = %bound,
-        metrics = %metrics,
-        cert_sha256,
-        shards = options.shards,
-        layout = ?options.layout,
-        version = env!("CARGO_PKG_VERSION"),
-        "serving"
-    );
-    let Some(path) = &options.ready_file else { return Ok(()) };
-    let ready = Ready { pid: std::process::id(), rpc, metrics, mooncake: None, cert_sha256 };
-    ready_file::write(path, &ready).map_err(|error| {
-        CommandError::failed(format!("cannot write --ready-file {}", path.display()), error)
-    })
-}
-
 fn reload(tls: &mut ServerTls, listener: &Listener) {
     let fresh = match tls.reload() {
         Ok(Some(fresh)) => fresh,
@@ -151,5 +120,5 @@ fn reload(tls: &mut ServerTls, listener: &Listener) {
     }
 }
 
-/// A client that waits for the first answer of a master sends again within this time or little more.
+/// A client that waits for the first answer of a master sends again about as soon.
 const DISCARD_EVERY: Duration = Duration::from_millis(250);

@@ -1,7 +1,6 @@
 //! One request of the data plane: read, check, copy, answer. Knows no QUIC.
 
 use std::io;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use mooring_proto::frame::{
@@ -10,25 +9,20 @@ use mooring_proto::frame::{
 };
 use mooring_proto::message::Kind;
 use mooring_proto::message::data::{
-    MountedRange, ReadRangeReply, ReadRangeRequest, WriteRangeReply, WriteRangeRequest,
+    ReadRangeReply, ReadRangeRequest, WriteRangeReply, WriteRangeRequest,
 };
 use mooring_proto::{ErrorCode, WireError};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::buffer::{Buffer, GrowingRoom, PeerBuffer, Room};
 use super::mounts::Mounts;
 
 /// Answers ranges, with a bound on the bytes that it buffers for all peers together.
 #[derive(Debug)]
 pub(crate) struct RangeService {
     mounts: Mounts,
-    /// One permit for each KiB.
-    buffer: Arc<Semaphore>,
+    buffer: Buffer,
 }
-
-/// The part of the buffer that one peer may fill, so that a slow one does not fill it for all.
-#[derive(Debug)]
-pub(crate) struct PeerBuffer(Arc<Semaphore>);
 
 /// What goes back on the stream.
 #[derive(Debug)]
@@ -43,22 +37,15 @@ pub(crate) struct Answer {
     _room: Option<Room>,
 }
 
-/// Room for one range, in the peer's part of the buffer and in the whole.
-#[derive(Debug)]
-struct Room {
-    _of_peer: OwnedSemaphorePermit,
-    _of_all: OwnedSemaphorePermit,
-}
-
 impl RangeService {
     /// A service that buffers at most this many bytes, and at least one range of the largest size.
     pub(crate) fn new(mounts: Mounts, buffer_bytes: usize) -> RangeService {
-        RangeService { mounts, buffer: semaphore(buffer_bytes) }
+        RangeService { mounts, buffer: Buffer::new(buffer_bytes) }
     }
 
     /// The part of a new peer.
     pub(crate) fn peer_buffer(&self) -> PeerBuffer {
-        PeerBuffer(semaphore(PEER_BUFFER_BYTES))
+        self.buffer.part_of_peer()
     }
 
     /// Reads a request to its end and does it.
@@ -120,7 +107,7 @@ impl RangeService {
     async fn read(&self, peer: &PeerBuffer, request: &ReadRangeRequest) -> Result<Answer, Fault> {
         // Before it waits for room: a range of a former mount is refused at once.
         self.mounts.check(&request.range)?;
-        let room = self.room(peer, &request.range).await?;
+        let room = self.buffer.room(peer, request.range.length_bytes as usize).await?;
         let bytes = self.mounts.read(&request.range)?;
         let reply = ReadRangeReply {
             length_bytes: request.range.length_bytes,
@@ -142,8 +129,9 @@ impl RangeService {
         R: AsyncRead + Unpin,
     {
         self.mounts.check(&request.range)?;
-        let room = self.room(peer, &request.range).await?;
-        let bytes = read_bytes(rest, request.range.length_bytes as usize).await?;
+        let length = request.range.length_bytes as usize;
+        let mut room = self.buffer.growing_room(peer, length).await?;
+        let bytes = read_bytes(rest, length, &mut room).await?;
         let found = crc32c::crc32c(&bytes);
         if found != request.crc32c {
             let text = format!("announced {:#010x}, found {found:#010x}", request.crc32c);
@@ -154,24 +142,6 @@ impl RangeService {
         let frame = encode_reply(Kind::WriteRange, Ok(&WriteRangeReply {}));
         Ok(Answer { frame, bytes: Bytes::new(), refused: false, _room: None })
     }
-
-    /// Waits for room; the peer's part first, so that it waits for itself alone as long as it can.
-    async fn room(&self, peer: &PeerBuffer, range: &MountedRange) -> Result<Room, Fault> {
-        let permits = permits(range.length_bytes as usize);
-        let _of_peer = acquire(&peer.0, permits).await?;
-        let _of_all = acquire(&self.buffer, permits).await?;
-        Ok(Room { _of_peer, _of_all })
-    }
-}
-
-async fn acquire(part: &Arc<Semaphore>, permits: u32) -> Result<OwnedSemaphorePermit, WireError> {
-    let acquired = Arc::clone(part).acquire_many_owned(permits).await;
-    // Nobody closes the semaphores.
-    acquired.map_err(|_| WireError::new(ErrorCode::Internal, "the buffer is closed"))
-}
-
-fn semaphore(bytes: usize) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(permits(bytes.max(BUFFER_BYTES_MIN)) as usize))
 }
 
 impl Answer {
@@ -201,12 +171,20 @@ async fn read_exact<R: AsyncRead + Unpin>(from: &mut R, bytes: &mut [u8]) -> Res
 }
 
 /// The bytes of a write: exactly so many, and then the end of the stream.
-async fn read_bytes<R: AsyncRead + Unpin>(from: &mut R, length: usize) -> Result<Vec<u8>, Fault> {
+async fn read_bytes<R: AsyncRead + Unpin>(
+    from: &mut R,
+    length: usize,
+    room: &mut GrowingRoom,
+) -> Result<Vec<u8>, Fault> {
     let mut bytes = Vec::with_capacity(length);
-    let mut limited = from.take(length as u64);
     while bytes.len() < length {
-        if limited.read_buf(&mut bytes).await.map_err(fault_of)? == 0 {
-            return Err(fault_of(io::ErrorKind::UnexpectedEof.into()));
+        let granted = room.grow(length - bytes.len()).await?;
+        let mut limited = (&mut *from).take(granted as u64);
+        let end = bytes.len() + granted;
+        while bytes.len() < end {
+            if limited.read_buf(&mut bytes).await.map_err(fault_of)? == 0 {
+                return Err(fault_of(io::ErrorKind::UnexpectedEof.into()));
+            }
         }
     }
     match from.read(&mut [0; 1]).await.map_err(fault_of)? {
@@ -224,19 +202,6 @@ fn fault_of(error: io::Error) -> Fault {
     }
     Fault::Gone(error)
 }
-
-fn permits(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(BYTES_PER_PERMIT)).unwrap_or(u32::MAX)
-}
-
-/// The finest step in which the buffer is counted: permits are 32 bits wide.
-const BYTES_PER_PERMIT: usize = 1 << 10;
-
-/// One range of the largest size must always fit, or its request would wait for ever.
-const BUFFER_BYTES_MIN: usize = mooring_proto::limits::RANGE_BYTES_MAX;
-
-/// Several of the largest ranges side by side, or hundreds of small ones.
-const PEER_BUFFER_BYTES: usize = 64 << 20;
 
 /// Both requests are a few numbers of fixed or bounded size, below 64 bytes.
 const BODY_BYTES_MAX: usize = 128;

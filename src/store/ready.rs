@@ -9,6 +9,27 @@ use serde::Serialize;
 use crate::command::CommandError;
 use crate::tls;
 
+/// Whether a ready file could be written there: in a directory that exists, and over nothing but
+/// another regular file.
+///
+/// # Errors
+/// `Failed` naming the path.
+pub(crate) fn check(path: &Path) -> Result<(), CommandError> {
+    let unusable = |error: &str| Err(CommandError::failed(path.display(), error));
+    let directory = match path.parent() {
+        Some(directory) if directory.as_os_str().is_empty() => Path::new("."),
+        Some(directory) => directory,
+        None => return unusable("is no file"),
+    };
+    if let Err(error) = fs::read_dir(directory) {
+        return unusable(&error.to_string());
+    }
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.is_file() => unusable("is there and no regular file"),
+        _ => Ok(()),
+    }
+}
+
 /// What the file says; the names are an interface for scripts.
 #[derive(Debug, Serialize)]
 pub(crate) struct Ready {
@@ -48,6 +69,20 @@ impl Ready {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_file_in_a_directory_that_exists_will_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ready.json");
+        check(&path).unwrap();
+        fs::write(&path, "of a former store").unwrap();
+        check(&path).unwrap();
+        check(Path::new("ready.json")).unwrap();
+        for path in [Path::new("/dev/null"), Path::new("/nonexistent/x"), directory.path()] {
+            let error = check(path).unwrap_err().to_string();
+            assert!(error.contains(path.to_str().unwrap()), "{error}");
+        }
+    }
 
     #[test]
     fn the_file_has_the_names_that_scripts_rely_on() {

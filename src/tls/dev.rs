@@ -19,12 +19,29 @@ pub(crate) fn pinned_fingerprint(master: &str) -> Result<[u8; 32], DevError> {
     read(&directory(), port)
 }
 
-/// Leaves the fingerprint of the master at this port for its clients; gives the path.
+/// Leaves the fingerprint of the master at this port for its clients.
 ///
 /// # Errors
 /// If the directory cannot be made, or could be written to by somebody else.
-pub(crate) fn publish(port: u16, fingerprint: &[u8; 32]) -> Result<PathBuf, DevError> {
+pub(crate) fn publish(port: u16, fingerprint: &[u8; 32]) -> Result<Published, DevError> {
     write(&directory(), port, fingerprint)
+}
+
+/// A fingerprint that was left.
+pub(crate) struct Published {
+    path: PathBuf,
+    fingerprint: [u8; 32],
+}
+
+impl Published {
+    /// Removes it, unless another master has left its own in its place. One that stays, say of a
+    /// killed master, does no harm but for a less clear error.
+    pub(crate) fn withdraw(&self) {
+        let found = fs::read_to_string(&self.path).ok();
+        if found.and_then(|text| parse_fingerprint(&text)) == Some(self.fingerprint) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// Why there is no fingerprint.
@@ -79,7 +96,7 @@ fn read(directory: &Path, port: u16) -> Result<[u8; 32], DevError> {
     }
 }
 
-fn write(directory: &Path, port: u16, fingerprint: &[u8; 32]) -> Result<PathBuf, DevError> {
+fn write(directory: &Path, port: u16, fingerprint: &[u8; 32]) -> Result<Published, DevError> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(unusable(directory, error));
@@ -99,7 +116,7 @@ fn write(directory: &Path, port: u16, fingerprint: &[u8; 32]) -> Result<PathBuf,
     writeln!(file, "{}", hexadecimal(fingerprint))
         .and_then(|()| fs::rename(&fresh, &path))
         .map_err(|error| unusable(&path, error))?;
-    Ok(path)
+    Ok(Published { path, fingerprint: *fingerprint })
 }
 
 /// The directory may lie in one that everybody can write to: it must be a real directory of this
@@ -130,6 +147,18 @@ mod tests {
         write(&directory, 7, &[2; 32]).unwrap();
         assert_eq!(read(&directory, 7).unwrap(), [2; 32]);
         assert!(matches!(read(&directory, 8), Err(DevError::NotFound { port: 8 })));
+    }
+
+    #[test]
+    fn a_master_that_leaves_takes_its_own_fingerprint_away_and_no_other() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("dev");
+        let former = write(&directory, 7, &[1; 32]).unwrap();
+        let later = write(&directory, 7, &[2; 32]).unwrap();
+        former.withdraw();
+        assert_eq!(read(&directory, 7).unwrap(), [2; 32]);
+        later.withdraw();
+        assert!(matches!(read(&directory, 7), Err(DevError::NotFound { port: 7 })));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use mooring_proto::message::object::PutOptions;
 use mooring_proto::message::segment::MountRequest;
 use mooring_proto::{ClientId, Incarnation};
 
-use crate::cluster::{Cluster, INCARNATION, code, memory};
+use crate::cluster::{Cluster, INCARNATION, INCARNATION_AFTER, code, memory};
 
 const STORE: ClientId = ClientId(1);
 const OTHER_STORE: ClientId = ClientId(2);
@@ -220,6 +220,42 @@ fn eviction_goes_on_in_the_order_of_before() {
 }
 
 #[test]
+fn two_restarts_in_a_row_keep_the_order_of_eviction() {
+    // Also when the second one comes within the lease that the first one gives.
+    for between_ms in [1_000, 60_000] {
+        let mut cluster = Cluster::new(2);
+        cluster.mount(STORE, 1, 64 * MIB);
+        for number in 0..50 {
+            cluster.put(WRITER, &key(number), MIB).expect("there is room");
+        }
+        cluster.advance(60_000);
+        // The lower half of the memory is younger than the upper one.
+        for number in 0..25 {
+            cluster.get(&key(number)).expect("readable");
+            cluster.advance(100);
+        }
+        cluster.advance(30_000);
+        let mut second = restart(&mut cluster);
+        reopen(&mut second, STORE, vec![again(STORE, 1, 64 * MIB)]);
+        second.advance(between_ms);
+        second.get(&key(40)).expect("readable");
+        let mut third = restart(&mut second);
+        let mounted_with = Some(INCARNATION_AFTER);
+        let mount = MountRequest { mounted_with, ..again(STORE, 1, 64 * MIB) };
+        reopen(&mut third, STORE, vec![mount]);
+        third.advance(11_000);
+        for number in 100..120 {
+            third.put(WRITER, &key(number), MIB).expect("the oldest make room");
+            third.advance(100);
+        }
+        let evicted: Vec<u64> = (0..50).filter(|number| !third.exists(&key(*number))).collect();
+        assert!(evicted.len() > 10, "{evicted:?}");
+        assert!(evicted.iter().all(|number| *number >= 25), "{evicted:?} are not the oldest");
+        assert!(!evicted.contains(&40), "the one that was read in between is young");
+    }
+}
+
+#[test]
 fn whatever_waits_is_answered_when_the_master_comes_to_rest() {
     let mut cluster = Cluster::new(2);
     cluster.mount(STORE, 1, 4 * MIB);
@@ -334,14 +370,14 @@ fn a_second_restart_and_another_number_of_shards_again_lose_nothing() {
     cluster.quiesce();
     let mut second = cluster.reshaped(&cluster.export(), 2).expect("sound");
     reopen_both(&mut second);
-    second.incarnation = crate::cluster::INCARNATION_AFTER;
+    second.incarnation = INCARNATION_AFTER;
     second.put(WRITER, b"between", MIB).expect("room");
     second.quiesce();
     let handoff = second.export();
     assert!(handoff.shards.iter().any(|file| file.record.aliens > 0));
     let mut third = second.reshaped(&handoff, 3).expect("sound");
     let with = |client, number| MountRequest {
-        mounted_with: Some(crate::cluster::INCARNATION_AFTER),
+        mounted_with: Some(INCARNATION_AFTER),
         ..memory(client, number, 64 * MIB)
     };
     reopen(&mut third, STORE, vec![with(STORE, 1)]);

@@ -8,6 +8,7 @@ mod batches;
 mod eviction;
 mod fullness;
 mod handoff;
+mod huge_segments;
 mod leases;
 mod parking;
 mod put_lifecycle;

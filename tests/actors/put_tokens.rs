@@ -4,9 +4,10 @@ use mooring_actors::shard::check::Purpose;
 use mooring_actors::shard::message::{PutRequest, ShardRequest};
 use mooring_proto::Incarnation;
 use mooring_proto::error::ErrorCode;
+use mooring_proto::message::object::PutOptions;
 
 use crate::cluster::{Cluster, code};
-use crate::common::{GIB, MIB, OTHER, STORE, WRITER, done, start_batch};
+use crate::common::{GIB, MIB, OTHER, STORE, WRITER, done, send_batch, start_batch, started};
 
 // R3
 #[test]
@@ -87,6 +88,29 @@ fn a_repeated_start_gets_the_same_reservation_until_the_discard_timeout() {
     assert_ne!(second.sequence, first.sequence);
     assert_ne!(second.replicas, first.replicas);
     assert_eq!(cluster.totals().held_bytes, MIB, "a slow writer may still write there");
+}
+
+#[test]
+fn a_put_id_that_is_used_again_for_something_else_is_refused_and_the_reservation_stays() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(STORE, 1, 64 * MIB);
+    let mut start = |size_bytes, options: &PutOptions| {
+        let put = PutRequest { size_bytes, put_id: 77 };
+        let id = send_batch(&mut cluster, WRITER, &[(b"k", put)], options);
+        cluster.settle();
+        started(&mut cluster, id).remove(0)
+    };
+    // One segment, so only one of the replicas is granted.
+    let options = PutOptions { replicas: 2, soft_pin_ttl_ms: Some(5), ..PutOptions::default() };
+    let first = start(MIB, &options).expect("there is room");
+    let invalid = Some(ErrorCode::InvalidArgument);
+    assert_eq!(code(start(MIB + 1, &options)), invalid);
+    assert_eq!(code(start(MIB - 1, &options)), invalid);
+    assert_eq!(code(start(MIB, &PutOptions { replicas: 1, ..options.clone() })), invalid);
+    assert_eq!(code(start(MIB, &PutOptions { hard_pin: true, ..options.clone() })), invalid);
+    assert_eq!(code(start(MIB, &PutOptions { soft_pin_ttl_ms: None, ..options.clone() })), invalid);
+    assert_eq!(start(MIB, &options), Ok(first.clone()));
+    cluster.put_end(b"k", first.sequence).expect("the reservation is still good");
 }
 
 #[test]

@@ -212,3 +212,31 @@ fn a_full_pool_says_precisely_what_holds_its_space() {
     assert!((4 * MIB..10 * MIB).contains(&largest_bytes), "{space:?}");
     cluster.put_start(WRITER, b"k", largest_bytes).expect("so much is in one run");
 }
+
+#[test]
+fn a_pool_full_of_hard_pins_gives_no_hint_since_waiting_changes_nothing() {
+    for shards in [1, 3] {
+        let mut cluster = Cluster::new(shards);
+        cluster.mount(STORE, 1, 8 * MIB);
+        let pinned = PutOptions { hard_pin: true, ..PutOptions::default() };
+        for number in 0..7 {
+            crate::common::put_with(&mut cluster, &key(number), MIB, &pinned);
+        }
+        cluster.put(WRITER, b"read", MIB / 2).expect("there is room");
+        cluster.get(b"read").expect("readable");
+        cluster.advance(50);
+        let start = |cluster: &mut Cluster| cluster.put_start(WRITER, b"k", MIB);
+        let refusal = start(&mut cluster).expect_err("a lease is in the way");
+        assert!(refusal.retry_after_ms.is_some(), "the lease ends: {refusal:?}");
+        crate::common::put_with(&mut cluster, b"small", MIB / 4, &pinned);
+        cluster.remove(b"read", true).expect("forced");
+        let refusal = start(&mut cluster).expect_err("too much is pinned");
+        assert_eq!((refusal.code, refusal.retry_after_ms), (ErrorCode::NoSpace, None));
+        cluster.advance(20_000);
+        let refusal = start(&mut cluster).expect_err("pins do not end");
+        assert_eq!((refusal.code, refusal.retry_after_ms), (ErrorCode::NoSpace, None));
+        cluster.remove(&key(3), true).expect("there");
+        cluster.advance(50);
+        start(&mut cluster).expect("a pin is gone");
+    }
+}

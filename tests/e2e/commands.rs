@@ -1,9 +1,10 @@
 //! The client commands.
 
 use std::fs;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::harness::run;
+use crate::harness::{PATIENCE, mooring, run};
 use crate::pool::{Pool, patterned};
 
 #[test]
@@ -111,6 +112,17 @@ fn lists_show_segments_clients_and_keys() {
 }
 
 #[test]
+fn what_a_peer_calls_itself_cannot_steer_a_terminal() {
+    let mut pool = Pool::start(&[], 0);
+    pool.add_store(&["--memory", "32MiB", "--name", "one\ntwo\u{1b}[2Jthree"]);
+    let table = String::from_utf8(pool.done(&["ls", "clients"])).unwrap();
+    assert!(table.contains(r"one\ntwo\u{1b}[2Jthree") && !table.contains('\u{1b}'), "{table}");
+    let clients = pool.json(&["ls", "clients"]);
+    let named = |one: &serde_json::Value| one["name"] == "one\ntwo\u{1b}[2Jthree";
+    assert!(clients.as_array().unwrap().iter().any(named), "{clients}");
+}
+
+#[test]
 fn the_totals_have_the_names_that_scripts_rely_on() {
     let pool = Pool::start(&["--shards", "2"], 1);
     pool.put("key", &[7; 1000]);
@@ -139,6 +151,18 @@ fn whom_to_trust_must_be_said() {
 }
 
 #[test]
+fn what_cannot_be_the_address_of_a_master_is_refused_by_name() {
+    for address in ["foo", ":1", "127.0.0.1:0", "127.0.0.1:99999"] {
+        for command in [&["stats"][..], &["get", "key"], &["store"]] {
+            let output = run(&[command, &["--dev", "--master", address]].concat());
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{address}: {error}");
+            assert!(error.contains("--master") && error.contains("HOST:PORT"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn a_master_with_another_certificate_is_refused_at_once() {
     let pool = Pool::start(&[], 0);
     let (master, pin) = (pool.rpc().to_string(), "00".repeat(32));
@@ -147,7 +171,7 @@ fn a_master_with_another_certificate_is_refused_at_once() {
     assert_eq!(output.status.code(), Some(1));
     assert!(started.elapsed() < Duration::from_secs(10));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("certificate"), "{error}");
+    assert!(error.contains("certificate") && error.lines().count() == 1, "told once: {error}");
 }
 
 #[test]
@@ -172,4 +196,79 @@ fn a_fill_without_memory_counts_what_it_put() {
         assert!(figures[name].as_f64().unwrap() > 0.0, "{name}");
     }
     assert_eq!(pool.json(&["stats"])["segments"], 0);
+}
+
+#[test]
+fn a_fill_that_the_protocol_does_not_allow_is_refused_by_name() {
+    let pin = "00".repeat(32);
+    for flags in [
+        ["--value-bytes", "0"].as_slice(),
+        &["--value-bytes", "2TiB"],
+        &["--batch", "65536", "--key-bytes", "4096"],
+    ] {
+        let output = run(&[&["bench", "fill", "--pin-sha256", &pin][..], flags].concat());
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(flags[0]), "{error}");
+    }
+}
+
+#[test]
+fn a_fill_of_which_all_is_refused_fails() {
+    let pool = Pool::start(&[], 0);
+    let sizes = ["--keys", "10", "--value-bytes", "1GiB", "--segment-bytes", "1MiB"];
+    assert!(pool.refused(&[&["bench", "fill"][..], &sizes].concat()).contains("refused"));
+}
+
+#[test]
+fn the_largest_batch_of_a_fill_that_is_allowed_fits_into_a_request() {
+    let pool = Pool::start(&[], 0);
+    let sizes = ["--keys", "8130", "--batch", "4060", "--key-bytes", "4096"];
+    let segments = ["--value-bytes", "4KiB", "--segments", "1", "--segment-bytes", "1GiB"];
+    let figures = pool.json(&[&["bench", "fill"][..], &sizes, &segments].concat());
+    assert_eq!(figures["refused"], 0);
+}
+
+#[test]
+fn a_fill_that_is_ended_leaves_nothing_mounted_and_two_do_not_meet() {
+    let pool = Pool::start(&[], 0);
+    let fill = ["bench", "fill", "--keys", "100", "--segments", "2", "--hold"];
+    let flags: Vec<&str> =
+        fill.into_iter().chain(pool.client_flags().iter().map(String::as_str)).collect();
+    let mut fills: Vec<Child> =
+        (0..2).map(|_| mooring(&flags).stdout(Stdio::null()).spawn().unwrap()).collect();
+    let until = Instant::now() + PATIENCE;
+    while pool.json(&["stats"])["objects"] != 100 || pool.json(&["stats"])["segments"] != 4 {
+        assert!(Instant::now() < until, "{}", pool.json(&["stats"]));
+    }
+    for (fill, signal) in fills.iter_mut().zip([libc::SIGTERM, libc::SIGINT]) {
+        let pid = libc::pid_t::try_from(fill.id()).unwrap();
+        // SAFETY: `kill` touches no memory; the child was not waited for, so the id is its own.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+        fill.wait().unwrap();
+    }
+    assert_eq!(pool.json(&["stats"])["segments"], 0);
+}
+
+#[test]
+fn a_key_that_comes_twice_is_put_once_and_the_others_are_put() {
+    let pool = Pool::start(&[], 1);
+    let output =
+        pool.command_with_input(&["put", "--lines", "-"], b"a\tfirst\nb\tother\na\tsecond\n");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(told.contains("put 2 objects, 1 refused") && told.contains("a: "), "{told}");
+    assert_eq!(pool.done(&["get", "a"]), b"first");
+    assert_eq!(pool.done(&["get", "b"]), b"other");
+}
+
+#[test]
+fn a_line_whose_store_is_gone_is_named_and_the_next_ones_are_tried() {
+    let pool = Pool::start(&["--client-ttl", "60s"], 1);
+    pool.stores[0].signal(libc::SIGKILL);
+    let output = pool.command_with_input(&["put", "--lines", "-"], b"a\t1\nb\t2\n");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(told.contains("a: ") && told.contains("b: "), "{told}");
+    assert!(told.contains("put 0 objects, 2 refused"), "{told}");
 }

@@ -239,7 +239,7 @@ fn what_is_wrong_is_refused_by_name_with_status_2() {
     let table = tempfile::NamedTempFile::new().unwrap();
     fs::write(table.path(), "[mastre]\n").unwrap();
     let path = |file: &tempfile::NamedTempFile| file.path().to_str().unwrap().to_owned();
-    let cases: [(&[&str], Option<&str>, &[&str]); 8] = [
+    let cases: [(&[&str], Option<&str>, &[&str]); 11] = [
         (&["--config", &path(&unknown)], None, &[&path(&unknown), "[master] rpc-prot", "rpc-port"]),
         (&["--config", &path(&bad)], None, &[&path(&bad), "[master] rpc-port", "\"x\""]),
         (&["--config", &path(&table)], None, &["[mastre]", "master", "store"]),
@@ -252,6 +252,9 @@ fn what_is_wrong_is_refused_by_name_with_status_2() {
         (&["--rpc-prot", "1"], None, &["--rpc-prot"]),
         (&[], Some("70000"), &["70000", "--rpc-port", "MOORING_MASTER_RPC_PORT"]),
         (&["--config", "/nonexistent.toml"], None, &["/nonexistent.toml"]),
+        (&["--config", "/dev/zero"], None, &["/dev/zero", "more than"]),
+        (&["--client-ttl", "1ms"], None, &["--client-ttl", "1s"]),
+        (&["--log-level", "bogus"], None, &["--log-level = bogus", "trace"]),
     ];
     for (flags, variable, names) in cases {
         let mut command = mooring(&["master", "--dev", "--metrics-port", "0"]);

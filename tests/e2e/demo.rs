@@ -104,6 +104,43 @@ fn the_processes_of_a_killed_demo_end_with_it() {
     loop_until(|| pids.iter().all(|pid| !runs(*pid)).then_some(()));
 }
 
+#[test]
+fn a_demo_that_could_show_nothing_is_refused_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let empty = directory.path().join("empty.jsonl");
+    fs::write(&empty, "\n").unwrap();
+    for (flags, name) in [
+        (["--speed", "1e-300"].as_slice(), "--speed"),
+        (&["--limit", "0"], "trace"),
+        (&["--trace", empty.to_str().unwrap()], "trace"),
+        (&["--stores", "1", "--pool-bytes", "3MiB", "--block-bytes", "2MiB"], "--block-bytes"),
+    ] {
+        let output = run(&[&["demo"][..], flags].concat());
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {output:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(name), "{error}");
+    }
+}
+
+#[test]
+fn a_request_of_more_blocks_than_fit_into_a_batch_is_replayed() {
+    const BLOCKS: u64 = 66_000;
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("trace.jsonl");
+    let request = |last: u64| {
+        let blocks: Vec<u64> = (0..last).collect();
+        format!("{}\n", serde_json::json!({ "timestamp": 0, "hash_ids": blocks }))
+    };
+    fs::write(&trace, request(BLOCKS) + &request(10_000)).unwrap();
+    let trace = ["--trace", trace.to_str().unwrap(), "--stores", "1"];
+    let figures =
+        figures(&[&trace[..], &["--block-bytes", "64", "--pool-bytes", "64MiB"]].concat());
+    assert_eq!(figures["wrong_bytes"], 0);
+    assert_eq!(figures["block_refs"], BLOCKS + 10_000);
+    assert_eq!(figures["puts"], BLOCKS);
+    assert_eq!(figures["hits"], 10_000);
+}
+
 /// What a demo with these flags prints, once it has found every byte right.
 fn figures(flags: &[&str]) -> Value {
     let output = run(&[&["demo", "--json"][..], flags].concat());

@@ -89,6 +89,48 @@ async fn an_overlapping_roll_waits_for_the_master_that_still_serves() {
     assert_eq!(second.page("/ready").0, 200);
 }
 
+/// A master that leaves while segments are pending hands them over as such.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_missed_two_restarts_still_has_its_objects() {
+    let mut place = Place::new();
+    let mut master = place.master(&[]);
+    place.add_store();
+    let client = place.client().await;
+    let values = Values::put(&client, 0..20).await;
+    place.signal_stores(libc::SIGSTOP);
+    for flags in [["--shards", "1"], ["--shards", "2"]] {
+        place.leave(master);
+        master = place.master(&flags);
+        assert_eq!(master.metric("master_handoff_segments_pending"), 1.0);
+        assert_eq!(client.fetch("key-1").await.unwrap(), None);
+    }
+    place.signal_stores(libc::SIGCONT);
+    wait_until_confirmed(&master, 1);
+    values.check(&client).await;
+}
+
+/// R46 (c): another store at the same place proves nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_restarts_in_the_gap_has_lost_its_objects() {
+    let mut place = Place::new();
+    let master = place.master(&[]);
+    place.add_store();
+    let client = place.client().await;
+    let lost = Values::put(&client, 0..20).await;
+    place.leave(master);
+    place.end_stores();
+    let master = place.master(&["--handoff-segment-deadline-sec", "1s"]);
+    place.add_store();
+    let put = Values::put(&client, 20..30).await;
+    master.wait_for_metric("master_handoff_segments_dropped", 1.0);
+    assert_eq!(master.metric("master_handoff_segments_confirmed"), 0.0);
+    for (key, _) in &lost.0 {
+        assert_eq!(client.fetch(key).await.unwrap(), None);
+    }
+    put.check(&client).await;
+    master.wait_for_metric("master_key_count", 10.0);
+}
+
 /// R57: clients come back within a second after the next master serves, whether the one before said
 /// goodbye or was killed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -118,6 +160,26 @@ async fn clients_are_back_within_a_second() {
         let unnoticed =
             if signal == libc::SIGKILL { Duration::from_secs(1) } else { Duration::ZERO };
         assert!(slowest < Duration::from_secs(1) + unnoticed, "signal {signal}: {slowest:?}");
+    }
+}
+
+/// R57: with another key for resets a killed master is missed by its silence alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_key_of_the_former_master_silence_tells_in_half_a_ttl() {
+    let place = Place::new();
+    let keys = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let keys = keys.each_ref().map(|key| key.path().to_str().unwrap());
+    let mut master = place.master(&["--state-dir", keys[0]]);
+    let client = place.client().await;
+    let known = client.master().await.unwrap();
+    master.process.signal(libc::SIGKILL);
+    let killed = Instant::now();
+    master.process.ended();
+    let _master = place.master(&["--state-dir", keys[1]]);
+    while client.master().await.is_ok_and(|now| now.incarnation == known.incarnation) {
+        assert!(killed.elapsed() < Duration::from_millis(known.client_ttl_ms / 2));
+        // Ends early when the connection does.
+        let _ = client.call(&PingRequest { mounted_segments: 0 }).await;
     }
 }
 

@@ -188,6 +188,13 @@ impl Master {
         page_at(self.metrics, path)
     }
 
+    /// A connection to the admin pages on which nothing was sent yet.
+    pub(crate) fn admin_connection(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.metrics).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
     /// The value of a metric without labels.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let (status, page) = self.page("/metrics");

@@ -1,5 +1,6 @@
 //! The master as a process: ports, admin pages, signals.
 
+use std::io::{Read, Write};
 use std::sync::Arc;
 
 use mooring_proto::frame::encode_request;
@@ -36,6 +37,61 @@ fn the_ready_file_says_where_the_master_is() {
     assert_eq!(keys, ["cert_sha256", "metrics", "mooncake", "pid", "rpc"]);
     assert!(ready["mooncake"].is_null());
     assert_eq!(ready["cert_sha256"].as_str().unwrap().len(), 64);
+}
+
+#[test]
+fn a_start_that_fails_leaves_the_ready_file_of_the_master_that_serves() {
+    let master = Master::start(&[]);
+    let (port, path) = (master.rpc().port().to_string(), master.process.ready_path());
+    let before = master.process.ready();
+    let flags = ["master", "--dev", "--metrics-port", "0", "--rpc-port", &port, "--ready-file"];
+    let second = run(&[&flags[..], &[path.to_str().unwrap()]].concat());
+    assert_eq!(second.status.code(), Some(1));
+    assert_eq!(master.process.ready(), before);
+}
+
+#[test]
+fn a_ready_file_that_cannot_be_written_is_refused_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let (missing, link) = (directory.path().join("none/x"), directory.path().join("link"));
+    std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+    for path in [missing.as_path(), &link, directory.path()] {
+        let path = path.to_str().unwrap();
+        let flags = ["master", "--dev", "--metrics-port", "0", "--rpc-port", "0", "--ready-file"];
+        let output = run(&[&flags[..], &[path]].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("--ready-file") && error.contains(path), "{error}");
+    }
+    assert!(link.is_symlink());
+}
+
+#[test]
+fn a_development_master_takes_its_fingerprint_away() {
+    let mut master = Master::start(&[]);
+    let rpc = master.rpc().to_string();
+    let flags = ["stats", "--dev", "--timeout", "3s", "--master", &rpc];
+    assert_eq!(run(&flags).status.code(), Some(0));
+    master.process.signal(libc::SIGTERM);
+    assert_eq!(master.process.ended().code(), Some(0));
+    let error = String::from_utf8(run(&flags).stderr).unwrap();
+    assert!(error.contains("no master with --dev"), "{error}");
+}
+
+#[test]
+fn connections_to_the_admin_pages_that_ask_nothing_are_closed() {
+    let master = Master::start(&[]);
+    let mut opened =
+        ["", "GET /health HT", "GET /health HTTP/1.1\r\nHost: m\r\n\r\n"].map(|start| {
+            let mut stream = master.admin_connection();
+            stream.write_all(start.as_bytes()).unwrap();
+            stream
+        });
+    for stream in &mut opened {
+        // To the end of the connection, or a failed test if it stays open.
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+    assert_eq!(master.page("/health").0, 200);
 }
 
 #[test]

@@ -5,9 +5,12 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use mooring_proto::SegmentId;
+use mooring_proto::client::{Client, ClientConfig, ClientTls};
+use mooring_proto::message::segment::Segment;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use crate::harness::{PATIENCE, Process, mooring, run};
+use crate::harness::{PATIENCE, Process, free_port, mooring, run};
 use crate::pool::{Pool, patterned, rpc};
 
 #[test]
@@ -143,6 +146,104 @@ fn a_store_mounts_again_with_the_next_master() {
         || pool.master.log(),
     );
     assert_eq!(pool.done(&["get", "key"]), b"again");
+}
+
+#[test]
+fn stores_of_a_development_master_find_the_next_one_by_what_it_left() {
+    let port = free_port().to_string();
+    let master = || {
+        let ports = ["--rpc-address", "127.0.0.1", "--rpc-port", &port, "--metrics-port", "0"];
+        Process::serving(&[&["master", "--dev"][..], &ports].concat())
+    };
+    let address = format!("127.0.0.1:{port}");
+    let mut pool = Pool::of(master(), &["--master", &address, "--dev"]);
+    pool.add_store(&["--memory", "32MiB"]);
+    pool.master.signal(libc::SIGKILL);
+    pool.master.ended();
+    pool.master = master();
+    let segments = |pool: &Pool| {
+        let output = pool.command(&["stats", "--json"]);
+        let stats: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        stats["segments"].as_u64()
+    };
+    wait_until(|| segments(&pool) == Some(1), || pool.stores[0].log());
+    let log = pool.stores[0].log();
+    let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    assert_eq!(lines("lost the master"), 1, "{log}");
+    assert!(lines("certificate refused") <= 1, "{log}");
+    assert_eq!(lines("connected to the master again"), 1, "{log}");
+}
+
+#[tokio::test]
+async fn a_store_waits_until_the_mount_of_its_former_process_is_missed() {
+    let pool = Pool::start(&["--client-ttl", "2s"], 0);
+    let port = free_port().to_string();
+    let sha256 = pool.master.ready()["cert_sha256"].as_str().unwrap().to_owned();
+    let pin = |digit: usize| u8::from_str_radix(&sha256[2 * digit..2 * digit + 2], 16).unwrap();
+    let tls = ClientTls::pinned(std::array::from_fn(pin));
+    let former = Client::connect(ClientConfig::new(pool.rpc().to_string(), tls)).await.unwrap();
+    // Covers whatever address the kernel gives the next process.
+    let segment = Segment {
+        segment: SegmentId(1),
+        base: 1 << 46,
+        size_bytes: 1 << 46,
+        endpoint: format!("127.0.0.1:{port}"),
+        certificate_sha256: None,
+    };
+    former.mount(segment, None).await.unwrap();
+    let flags = pool.client_flags().iter().map(String::as_str);
+    let store = ["store", "--address", "127.0.0.1", "--memory", "32MiB", "--data-port", &port];
+    let mut next = Process::starting(&store.into_iter().chain(flags).collect::<Vec<_>>());
+    let log = next.log_path();
+    let says = |text: &str| fs::read_to_string(&log).unwrap().contains(text);
+    next.wait_until("it waits", || says("waiting until the master misses"));
+    // Without a word, as a process that is killed.
+    former.close().await;
+    let ready = next.ready_path();
+    next.wait_until("it serves", || ready.exists());
+    assert!(says("\"level\":\"INFO\"") && !says("WARN"), "{}", next.log());
+}
+
+#[test]
+fn a_store_that_cannot_write_its_ready_file_leaves_no_mount() {
+    let pool = Pool::start(&[], 0);
+    let refused = pool.refused(&["store", "--memory", "4MiB", "--ready-file", "/nonexistent/x"]);
+    assert!(refused.contains("/nonexistent/x") && !refused.contains("serving"), "{refused}");
+    assert_eq!(pool.json(&["stats"])["segments"], 0);
+
+    // A directory in the way of the file beside it is found only when all is mounted.
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("ready.json.new")).unwrap();
+    let path = directory.path().join("ready.json");
+    let flags = ["store", "--memory", "4MiB", "--ready-file", path.to_str().unwrap()];
+    let refused = pool.refused(&flags);
+    assert!(refused.contains("ready.json") && refused.contains("serving"), "{refused}");
+    assert_eq!(pool.json(&["stats"])["segments"], 0);
+}
+
+#[test]
+fn an_address_that_nobody_could_come_to_is_not_advertised() {
+    for advertised in ["foo", "foo:0", ":1", "127.0.0.1:99999"] {
+        let flags = ["--advertise", advertised, "--pin-sha256", &"00".repeat(32)];
+        let output = run(&[&["store"][..], &flags].concat());
+        assert_eq!(output.status.code(), Some(2), "{advertised}: {output:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("--advertise"), "{error}");
+    }
+}
+
+#[test]
+fn a_store_that_is_gone_and_not_yet_missed_costs_no_put() {
+    let pool = Pool::start(&["--client-ttl", "60s"], 2);
+    pool.stores[0].signal(libc::SIGKILL);
+    let lines: String = (0..6).map(|n| format!("key/{n}\tvalue {n}\n")).collect();
+    let output = pool.command_with_input(&["put", "--lines", "-"], lines.as_bytes());
+    assert!(output.status.success(), "{output:?}");
+    for n in 0..6 {
+        let key = format!("single/{n}");
+        pool.put(&key, b"value");
+        assert_eq!(pool.done(&["get", &key]), b"value");
+    }
 }
 
 /// A master with mutual TLS whose clients are members.

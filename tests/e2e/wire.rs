@@ -7,10 +7,13 @@ use mooring_proto::frame::{REQUEST_HEADER_BYTES, RequestHeader, decode_body, enc
 use mooring_proto::limits::FRAME_BYTES_MAX;
 use mooring_proto::message::Kind;
 use mooring_proto::message::inspect::StatsRequest;
-use mooring_proto::message::object::ExistRequest;
+use mooring_proto::message::object::{
+    ExistRequest, GetRequest, PutItem, PutOptions, PutStartItem, PutStartRequest, RemoveRequest,
+    ValidateRequest,
+};
 use mooring_proto::message::segment::SegmentTableRequest;
 use mooring_proto::message::session::{Attention, PingRequest, VERSION, VERSION_MIN};
-use mooring_proto::{ErrorCode, close};
+use mooring_proto::{ErrorCode, Refusal, close};
 use quinn::{ConnectionError, VarInt};
 use tokio::sync::Semaphore;
 
@@ -92,16 +95,10 @@ async fn what_cannot_be_understood_is_refused_and_the_connection_goes_on() {
     let peer = Peer::greeted(&master).await;
     let ping_kind = Kind::Ping as u16;
     let too_large = u32::try_from(FRAME_BYTES_MAX + 1).unwrap();
-    let mut wrong_magic = header(ping_kind, 0);
-    wrong_magic[0] = b'X';
-    let mut wrong_layout = header(ping_kind, 0);
-    wrong_layout[2] = 9;
     let cases = [
         ("unknown kind", header(999, 0).to_vec(), 999, ErrorCode::UnknownKind),
         ("of a store", header(Kind::ReadRange as u16, 0).to_vec(), 64, ErrorCode::UnknownKind),
         ("over the limit", header(ping_kind, too_large).to_vec(), 2, ErrorCode::TooLarge),
-        ("wrong magic", wrong_magic.to_vec(), 2, ErrorCode::Malformed),
-        ("wrong layout", wrong_layout.to_vec(), 2, ErrorCode::UnsupportedVersion),
         ("half a header", header(ping_kind, 0)[..9].to_vec(), 0, ErrorCode::Malformed),
         ("nothing", Vec::new(), 0, ErrorCode::Malformed),
         ("half a body", [&header(ping_kind, 9)[..], b"abc"].concat(), 2, ErrorCode::Malformed),
@@ -121,6 +118,57 @@ async fn what_cannot_be_understood_is_refused_and_the_connection_goes_on() {
         assert_eq!(repeated, kind_number, "{what}");
         peer.ask(&ping()).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_peer_of_another_framing_is_answered_and_its_connection_closed() {
+    let master = Master::start(&[]);
+    let cases = [
+        ("wrong magic", 0, b'X', ErrorCode::Malformed, close::PROTOCOL),
+        ("another frame version", 2, 9, ErrorCode::UnsupportedVersion, close::VERSION),
+        ("unknown flags", 3, 2, ErrorCode::Malformed, close::PROTOCOL),
+        ("reserved bytes", 6, 1, ErrorCode::Malformed, close::PROTOCOL),
+    ];
+    for (what, position, byte, error, code) in cases {
+        let peer = Peer::greeted(&master).await;
+        let mut frame = header(Kind::Ping as u16, 0);
+        frame[position] = byte;
+        let answer = peer.send(&frame).await;
+        // The close may overtake the reply; each says the same.
+        if answer != Answer::Closed {
+            assert_eq!(answer.error().code, error, "{what}");
+        }
+        let (closed, reason) = peer.closed().await;
+        assert_eq!(closed, u64::from(code), "{what}: {reason}");
+        assert!(!reason.is_empty(), "{what}");
+    }
+    Peer::greeted(&master).await.ask(&ping()).await.unwrap();
+}
+
+#[tokio::test]
+async fn only_a_put_is_told_that_its_key_is_invalid() {
+    let master = Master::start(&[]);
+    let peer = Peer::greeted(&master).await;
+    let long = [b'k'; 4097];
+    let keys = || [&b""[..], &long[..]].map(serde_bytes::Bytes::new).to_vec();
+    let items = |key| PutStartItem { key, size_bytes: 1, put_id: 1 };
+    let items = keys().into_iter().map(items).collect();
+    let start = PutStartRequest { options: PutOptions::default(), items };
+    let start = peer.ask(&start).await.unwrap().items;
+    assert!(start.iter().all(|item| refused_with(item) == Some(ErrorCode::InvalidKey)));
+    let get = peer.ask(&GetRequest { keys: keys() }).await.unwrap();
+    assert!(get.items.iter().all(|item| refused_with(item) == Some(ErrorCode::NotFound)));
+    let remove = peer.ask(&RemoveRequest { force: true, keys: keys() }).await.unwrap().items;
+    assert!(remove.iter().all(|item| refused_with(item) == Some(ErrorCode::NotFound)));
+    let item = |key| PutItem { key, sequence: 1 };
+    let items = keys().into_iter().map(item).collect();
+    let validate = ValidateRequest { incarnation: get.incarnation, items };
+    let validate = peer.ask(&validate).await.unwrap().items;
+    assert!(validate.iter().all(|item| refused_with(item) == Some(ErrorCode::Changed)));
+}
+
+fn refused_with<T>(item: &Result<T, Refusal>) -> Option<ErrorCode> {
+    item.as_ref().err().map(|refusal| refusal.code)
 }
 
 #[tokio::test]

@@ -75,16 +75,17 @@ impl Reshape {
     }
 
     fn object(&mut self, file: usize, record: &ObjectRecord<'_>) -> Result<(), RestoreError> {
-        let home = self.config.route.shard(self.config.route.hash(record.key));
+        let hash = self.config.route.hash(record.key);
+        let home = self.config.route.shard(hash);
         let host = self.host(record.place, record.size_bytes, home)?;
         let segment = self.shard(home).segment(record.place)?;
         let object = if host == home {
             let range = self.shard(home).lay_used(segment, record.place, record.size_bytes)?;
-            self.shard(home).object(range, record)?
+            self.shard(home).object(range, hash, record)?
         } else {
             let restore = self.shard(home);
             let alien = restore.make_alien(segment, record.place, record.size_bytes, host)?;
-            let object = restore.object(alien, record)?;
+            let object = restore.object(alien, hash, record)?;
             self.lay_foreign(record.place, host, home, alien, &object)?;
             object
         };

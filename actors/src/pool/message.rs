@@ -283,7 +283,7 @@ pub enum PoolOrder {
         /// Which.
         mount: Mount,
     },
-    /// How much room each placeable segment has.
+    /// How much room there is on the placeable segments on which that has changed.
     Space(Vec<SegmentSpace>),
     /// Pages that belong to the shard now: the answer to `SpanRequest`.
     Grant {
@@ -312,7 +312,8 @@ pub enum PoolOrder {
         number: u64,
         /// What holds the space.
         space: NoSpace,
-        /// When to try again; `None` if it can never fit.
+        /// When to try again; `None` if that would change nothing: it can never fit, or all that
+        /// is in its way has a hard pin.
         retry_after_ms: Option<u32>,
     },
     /// Evict the oldest objects of a segment until `evicted_total_bytes` reaches this. A later order

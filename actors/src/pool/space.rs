@@ -33,36 +33,33 @@ impl Pool {
     /// it is better done once in a tick.
     pub(super) fn announce_placement(&mut self, effects: &mut Vec<PoolEffect>) {
         if self.space.placement_changed && self.segments.placeable().len() <= ANNOUNCE_AT_ONCE_MAX {
-            self.announce_space(effects);
+            self.announce_changes(effects);
         }
     }
 
-    /// Tells the shards the space of all placeable segments if something has changed that they
-    /// would act on.
+    /// Tells the shards the space of the placeable segments on which it has changed so that they
+    /// would act on it. When there are others to place on than before, they are told in any case,
+    /// since a put may wait for that alone.
     pub(super) fn announce_changes(&mut self, effects: &mut Vec<PoolEffect>) {
-        let material = |slot: &SegmentSlot| {
-            self.segments.at(*slot).is_some_and(|segment| {
-                self.segments.placeable().contains(slot) && differs_materially(segment)
-            })
-        };
-        if self.space.placement_changed || self.space.changed.iter().any(material) {
-            self.announce_space(effects);
+        let news = std::mem::take(&mut self.space);
+        let slots: Vec<SegmentSlot> = if news.placement_changed {
+            self.segments.placeable().iter().copied().collect()
         } else {
-            self.space.changed.clear();
-        }
-    }
-
-    fn announce_space(&mut self, effects: &mut Vec<PoolEffect>) {
-        self.space = SpaceNews::default();
-        let slots: Vec<SegmentSlot> = self.segments.placeable().iter().copied().collect();
-        let mut spaces = Vec::with_capacity(slots.len());
+            let placeable = |slot: &SegmentSlot| self.segments.placeable().contains(slot);
+            news.changed.into_iter().filter(placeable).collect()
+        };
+        let mut spaces = Vec::new();
         for slot in slots {
-            if let Some(segment) = self.segments.at_mut(slot) {
+            if let Some(segment) = self.segments.at_mut(slot)
+                && differs_materially(segment)
+            {
                 segment.announced = Some(segment.space());
                 spaces.push(segment.space());
             }
         }
-        self.order_all(PoolOrder::Space(spaces), effects);
+        if news.placement_changed || !spaces.is_empty() {
+            self.order_all(PoolOrder::Space(spaces), effects);
+        }
     }
 
     /// What holds the space of all mounted segments. Pending ones don't count: nothing is placed
@@ -112,7 +109,7 @@ fn differs_materially(segment: &MountedSegment) -> bool {
 }
 
 /// With more placeable segments than this a change is announced at the next tick: a thousand
-/// mounts one after another would otherwise send the whole list a thousand times.
+/// mounts one after another would otherwise look through the whole list a thousand times.
 const ANNOUNCE_AT_ONCE_MAX: usize = 256;
 
 /// A change by this part of what was announced is worth a message. It is relative to what is

@@ -175,14 +175,18 @@ impl Shard {
             aliens.sort_unstable_by_key(|range| std::cmp::Reverse(offset_of(range)));
             export.record.aliens += aliens.len() as u64;
             let mut result = Ok(());
+            let mut ahead = Vec::with_capacity(RANGES_AHEAD);
             self.walk(index, |range, state| {
-                result = export.aliens_below(place, offset_of(&range), &mut aliens, sink);
-                if result.is_ok() {
-                    result = export.range(place, range, state, sink);
+                if state != RangeState::Free {
+                    ahead.push((range, state));
+                }
+                if ahead.len() == RANGES_AHEAD {
+                    result = export.ranges(place, &mut ahead, &mut aliens, sink);
                 }
                 if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });
             result?;
+            export.ranges(place, &mut ahead, &mut aliens, sink)?;
             export.aliens_below(place, u64::MAX, &mut aliens, sink)?;
         }
         Ok(export.record)
@@ -200,6 +204,32 @@ struct Export<'a> {
 }
 
 impl Export<'_> {
+    /// The next ranges in order. Records and keys lie in the order in which objects came, not in that
+    /// of their ranges, so most of them are out of the cache: all of a stretch are fetched at once
+    /// instead of one after the other.
+    fn ranges(
+        &mut self,
+        place: u32,
+        ahead: &mut Vec<(RangeHandle, RangeState)>,
+        aliens: &mut Vec<RangeHandle>,
+        sink: &mut dyn RecordSink,
+    ) -> Result<(), ExportError> {
+        let ledger = &self.shard.ledger;
+        let used = || ahead.iter().filter(|(_, state)| *state == RangeState::Used);
+        for (range, _) in used() {
+            ledger.objects().prefetch(ledger.owner(*range));
+        }
+        for (range, _) in used() {
+            ledger.prefetch_key(ledger.owner(*range));
+        }
+        for (range, state) in ahead.drain(..) {
+            let offset_bytes = self.shard.ledger.ranges().offset_bytes(range);
+            self.aliens_below(place, offset_bytes, aliens, sink)?;
+            self.range(place, range, state, sink)?;
+        }
+        Ok(())
+    }
+
     /// The next alien ranges in order, which stand at the end of the list.
     fn aliens_below(
         &mut self,
@@ -240,25 +270,33 @@ impl Export<'_> {
         sink.range(&RangeRecord::Hold { place, length_bytes, left_ms })
     }
 
+    /// How many replicas of an object lie on segments that are handed over.
+    fn handed_over_replicas(&self, object: ObjectHandle) -> usize {
+        let ledger = &self.shard.ledger;
+        if ledger.replicas(object).nth(1).is_none() {
+            return 1;
+        }
+        let handed_over = |range: &RangeHandle| {
+            let segment = self.shard.segments.at(ledger.ranges().segment(*range));
+            self.places.contains_key(&segment.mount)
+        };
+        ledger.replicas(object).filter(handed_over).count()
+    }
+
     fn object(
         &mut self,
         place: RangePlace,
         object: ObjectHandle,
         sink: &mut dyn RecordSink,
     ) -> Result<(), ExportError> {
-        if let Some(&ordinal) = self.ordinals.get(&object) {
+        if !self.ordinals.is_empty()
+            && let Some(&ordinal) = self.ordinals.get(&object)
+        {
             return sink.range(&RangeRecord::Replica { place, ordinal });
         }
         let shard = self.shard;
         let objects = shard.ledger.objects();
-        let replicas = shard
-            .ledger
-            .replicas(object)
-            .filter(|range| {
-                let segment = shard.segments.at(shard.ledger.ranges().segment(*range));
-                self.places.contains_key(&segment.mount)
-            })
-            .count();
+        let replicas = self.handed_over_replicas(object);
         if replicas > 1 {
             self.ordinals.insert(object, self.record.objects);
         }
@@ -272,7 +310,11 @@ impl Export<'_> {
             size_bytes: objects.size_bytes(object),
             sequence: objects.sequence(object),
             lease_left_ms: lease_until.since_ms(self.now),
-            idle_ms: self.now.since_ms(lease_until),
+            // Nobody reads during the lease that a restart gives, so the time before counts on.
+            idle_ms: objects
+                .idle_class(object)
+                .as_ms()
+                .saturating_add(self.now.since_ms(lease_until)),
             hard_pin: flags.hard_pin,
             soft_pin_left_ms: shard
                 .soft_pins
@@ -282,3 +324,7 @@ impl Export<'_> {
         }))
     }
 }
+
+/// Ranges whose records and keys are fetched together: more than the processor can have on their way
+/// at once, and few enough to stay in its first cache.
+const RANGES_AHEAD: usize = 32;

@@ -7,6 +7,7 @@
 
 use super::abroad::Abroad;
 use super::holds::Holds;
+use super::idle::IdleClass;
 use super::index::Index;
 use super::keys::{KeyAddress, Keys, KeysFull};
 use super::objects::{Object, ObjectFlags, ObjectHandle, ObjectState, Objects};
@@ -53,6 +54,7 @@ pub(super) struct Restored<'a> {
     pub(super) size_bytes: u64,
     pub(super) sequence: u64,
     pub(super) lease_until: Moment,
+    pub(super) idle_class: IdleClass,
     pub(super) hard_pin: bool,
     pub(super) soft_pin: bool,
     /// Its first replica.
@@ -299,6 +301,7 @@ impl Ledger {
         };
         let object = self.reserve(segments, reservation)?;
         self.complete(segments, object, restored.lease_until, restored.soft_pin);
+        self.objects.set_idle_class(object, restored.idle_class);
         Ok(object)
     }
 
@@ -350,6 +353,11 @@ impl Ledger {
         let object = self.index.probe(hash.tag())?;
         self.objects.prefetch(object);
         Some(object)
+    }
+
+    /// Brings the key of an object nearer.
+    pub(super) fn prefetch_key(&self, object: ObjectHandle) {
+        self.keys.prefetch(self.objects.key(object));
     }
 
     /// Brings key and first range of a likely object nearer.

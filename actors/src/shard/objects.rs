@@ -8,6 +8,7 @@ mod record;
 
 use std::fmt;
 
+use super::idle::IdleClass;
 use super::keys::{KeyAddress, KeyOwners};
 use super::prefetch::prefetch;
 use crate::moment::Moment;
@@ -269,10 +270,23 @@ impl Objects {
         self.record(handle).lease_until()
     }
 
-    /// Changes until when an object may be read. What is later than 2^48 ms ends there.
+    /// Changes until when an object may be read, since it is being accessed: it is idle only from
+    /// there on. What is later than 2^48 ms ends there.
     #[inline]
     pub(crate) fn set_lease_until(&mut self, handle: ObjectHandle, until: Moment) {
-        self.record_mut(handle).set_lease_until(until);
+        let record = self.record_mut(handle);
+        record.set_lease_until(until);
+        record.set_idle_class(IdleClass::NONE);
+    }
+
+    /// For how long an object had been idle at the last restart, if nobody has accessed it since.
+    pub(crate) fn idle_class(&self, handle: ObjectHandle) -> IdleClass {
+        self.record(handle).idle_class()
+    }
+
+    /// Remembers for how long an object had been idle before the restart.
+    pub(crate) fn set_idle_class(&mut self, handle: ObjectHandle, class: IdleClass) {
+        self.record_mut(handle).set_idle_class(class);
     }
 
     /// The range of an object's first replica.

@@ -231,14 +231,16 @@ impl Shard {
         if self.parked.is_empty() {
             return;
         }
-        let space = self.own_space();
-        let refusal = Refusal {
-            code: ErrorCode::NoSpace,
-            retry_after_ms: Some(100),
-            no_space: Some(Box::new(space)),
-        };
-        let refused = self.parked.refuse(&refusal, |put| put.deadline <= now, effects);
-        self.counters.put_refused += refused as u64;
+        // The sum over thousands of segments is worth its time only for somebody who is told.
+        if self.parked.queue.iter().any(|put| put.deadline <= now) {
+            let refusal = Refusal {
+                code: ErrorCode::NoSpace,
+                retry_after_ms: Some(100),
+                no_space: Some(Box::new(self.own_space())),
+            };
+            let refused = self.parked.refuse(&refusal, |put| put.deadline <= now, effects);
+            self.counters.put_refused += refused as u64;
+        }
         self.cancel_unneeded_room(effects);
     }
 

@@ -98,13 +98,24 @@ impl Shard {
         }
         if age_ms < self.config.put_discard_timeout_ms {
             if put.client == start.client && put.put_id == start.put.put_id {
-                return Ok(Some(object));
+                return self.repeats(object, &put, start).map(|()| Some(object));
             }
             return Err(in_progress(self.config.put_discard_timeout_ms - age_ms));
         }
         self.counters.put_discarded += 1;
         self.erase(now, object, Some(writable_until));
         Ok(None)
+    }
+
+    /// Whether a start that names the put of a reservation asks for the same. A client that uses an
+    /// id twice would else write beyond its range. Preferences for segments are no part of it.
+    fn repeats(&self, object: ObjectHandle, put: &Put, start: &Start<'_>) -> Result<(), Refusal> {
+        let objects = self.ledger.objects();
+        let same = objects.size_bytes(object) == start.put.size_bytes
+            && objects.flags(object).hard_pin == start.options.hard_pin
+            && put.replicas == start.options.replicas
+            && put.soft_pin_ttl_ms == start.options.soft_pin_ttl_ms;
+        if same { Ok(()) } else { Err(ErrorCode::InvalidArgument.into()) }
     }
 
     /// Finds room for a put and reserves it; `None` if the put has to wait.
@@ -161,6 +172,7 @@ impl Shard {
                 put_id: start.put.put_id,
                 sequence,
                 started: now,
+                replicas: start.options.replicas,
                 soft_pin_ttl_ms: start.options.soft_pin_ttl_ms,
             },
         );

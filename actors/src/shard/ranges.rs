@@ -324,9 +324,12 @@ impl Ranges {
         }
     }
 
-    /// Bytes of memory that the nodes of all ranges take.
+    /// Bytes of heap memory. Takes time for each segment, not for each range.
     pub(crate) fn memory_bytes(&self) -> usize {
+        let segments = self.segments.iter().flatten();
         self.nodes.memory_bytes()
+            + self.segments.capacity() * size_of::<Option<Box<SegmentRanges>>>()
+            + segments.map(|own| own.memory_bytes()).sum::<usize>()
     }
 
     /// Checks every structure against every other: the first fault that is found. Takes time for

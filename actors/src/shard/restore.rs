@@ -9,6 +9,7 @@ use mooring_proto::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX};
 
 use super::abroad::Home;
 use super::config::ShardConfig;
+use super::idle::IdleClass;
 use super::ledger::Restored;
 use super::objects::ObjectHandle;
 use super::put::SEQUENCE_STEP;
@@ -18,7 +19,7 @@ use crate::handoff::{ObjectRecord, RangePlace, RangeRecord, RestoreError, Restor
 use crate::moment::Moment;
 use crate::pages::PageRun;
 use crate::pool::message::{Mount, SegmentSlot};
-use crate::route::ShardId;
+use crate::route::{KeyHash, ShardId};
 
 /// The pages that a shard's ranges lie in, by segment.
 pub type OwnedPages = Vec<(SegmentSlot, Vec<PageRun>)>;
@@ -29,7 +30,7 @@ pub(crate) struct RestoredObject {
     handle: ObjectHandle,
     pub(crate) size_bytes: u64,
     sequence: u64,
-    idle_class: usize,
+    idle_class: IdleClass,
 }
 
 /// A range of an own object in a span of another shard.
@@ -40,6 +41,15 @@ pub(crate) type AlienRange = RangeHandle;
 struct Several {
     object: RestoredObject,
     missing: u8,
+}
+
+/// An object that was read and is not laid down yet.
+#[derive(Clone, Copy, Debug)]
+struct Staged {
+    /// Without its key.
+    object: ObjectRecord<'static>,
+    key_length: usize,
+    hash: KeyHash,
 }
 
 /// A shard that is being restored.
@@ -54,7 +64,11 @@ pub struct ShardRestore {
     /// Objects of which further replicas are to come, by ordinal.
     several: HashMap<u64, Several>,
     objects: u64,
-    /// Ranges by how long they have been idle.
+    /// Objects that wait until what they need is in the cache.
+    staged: Vec<Staged>,
+    /// Their keys, one after the other.
+    staged_keys: Vec<u8>,
+    /// Ranges by the class of their idle time.
     by_idleness: Vec<Vec<RangeHandle>>,
 }
 
@@ -93,7 +107,9 @@ impl ShardRestore {
             owned: Vec::new(),
             several: HashMap::new(),
             objects: 0,
-            by_idleness: vec![Vec::new(); IDLE_CLASSES],
+            staged: Vec::with_capacity(OBJECTS_STAGED),
+            staged_keys: Vec::new(),
+            by_idleness: vec![Vec::new(); IdleClass::COUNT],
         }
     }
 
@@ -103,17 +119,14 @@ impl ShardRestore {
     /// When it overlaps, is out of order or does not fit the others. Nothing of the shard may be used
     /// then.
     pub fn range(&mut self, record: &RangeRecord<'_>) -> Result<(), RestoreError> {
+        if let RangeRecord::Object(object) = record {
+            self.stage(object);
+            return if self.staged.len() == OBJECTS_STAGED { self.lay_staged() } else { Ok(()) };
+        }
+        self.lay_staged()?;
         let segment = self.segment(record.place())?;
         match record {
-            RangeRecord::Object(object) => {
-                let ordinal = self.objects;
-                let range = self.lay_used(segment, object.place, object.size_bytes)?;
-                let restored = self.object(range, object)?;
-                if let Some(missing) = object.replicas.checked_sub(1).filter(|left| *left > 0) {
-                    self.several.insert(ordinal, Several { object: restored, missing });
-                }
-                Ok(())
-            }
+            RangeRecord::Object(_) => unreachable!("objects are staged"),
             RangeRecord::Replica { place, ordinal } => {
                 let several = self.several.get_mut(ordinal).filter(|object| object.missing > 0);
                 let Some(several) = several else {
@@ -130,6 +143,39 @@ impl ShardRestore {
                 Ok(())
             }
         }
+    }
+
+    /// Keeps an object until a few more have come. Its place in the index is out of the cache as a
+    /// rule; this way those of all of them are fetched at once instead of one after the other.
+    fn stage(&mut self, object: &ObjectRecord<'_>) {
+        let hash = self.shard.config.route.hash(object.key);
+        self.shard.ledger.prefetch_slot(hash);
+        self.staged_keys.extend_from_slice(object.key);
+        let key_length = object.key.len();
+        let object = ObjectRecord { key: b"", ..*object };
+        self.staged.push(Staged { object, key_length, hash });
+    }
+
+    fn lay_staged(&mut self) -> Result<(), RestoreError> {
+        let keys = std::mem::take(&mut self.staged_keys);
+        let mut rest = keys.as_slice();
+        for position in 0..self.staged.len() {
+            let Staged { object, key_length, hash } = self.staged[position];
+            let (key, after) = rest.split_at(key_length);
+            rest = after;
+            let object = ObjectRecord { key, ..object };
+            let segment = self.segment(object.place)?;
+            let ordinal = self.objects;
+            let range = self.lay_used(segment, object.place, object.size_bytes)?;
+            let restored = self.object(range, hash, &object)?;
+            if let Some(missing) = object.replicas.checked_sub(1).filter(|left| *left > 0) {
+                self.several.insert(ordinal, Several { object: restored, missing });
+            }
+        }
+        self.staged.clear();
+        self.staged_keys = keys;
+        self.staged_keys.clear();
+        Ok(())
     }
 
     /// The segment of a place; begins it if it is the next one.
@@ -168,6 +214,7 @@ impl ShardRestore {
     pub(crate) fn object(
         &mut self,
         range: RangeHandle,
+        hash: KeyHash,
         object: &ObjectRecord<'_>,
     ) -> Result<RestoredObject, RestoreError> {
         if object.key.is_empty() || object.key.len() > KEY_BYTES_MAX {
@@ -177,19 +224,20 @@ impl ShardRestore {
             let fault = format!("an object of {} bytes", object.size_bytes);
             return Err(RestoreError::Dangling(fault));
         }
-        let hash = self.shard.config.route.hash(object.key);
         if self.shard.ledger.find(hash, object.key).is_some() {
             return Err(RestoreError::Key("a key stands twice".to_owned()));
         }
         // A reader may hold a descriptor from just before: it gets a full lease, from the moment of
         // serving.
         let lease_until = Moment::from_ms(object.lease_left_ms.max(self.shard.config.lease_ttl_ms));
+        let idle_class = IdleClass::of_ms(object.idle_ms);
         let restored = Restored {
             key: object.key,
             hash,
             size_bytes: object.size_bytes,
             sequence: object.sequence,
             lease_until,
+            idle_class,
             hard_pin: object.hard_pin,
             soft_pin: object.soft_pin_left_ms.is_some(),
             range,
@@ -202,10 +250,9 @@ impl ShardRestore {
         if let Some(left_ms) = object.soft_pin_left_ms {
             self.shard.soft_pins.add(handle, Moment::from_ms(left_ms));
         }
-        let idle_class = idle_class(object.idle_ms);
         self.objects += 1;
         if !object.hard_pin {
-            self.by_idleness[idle_class].push(range);
+            self.by_idleness[idle_class.index()].push(range);
         }
         let (size_bytes, sequence) = (object.size_bytes, object.sequence);
         Ok(RestoredObject { handle, size_bytes, sequence, idle_class })
@@ -225,7 +272,7 @@ impl ShardRestore {
         }
         self.shard.ledger.restore_replica(&mut self.shard.segments, object, range);
         if !self.shard.ledger.objects().flags(object).hard_pin {
-            self.by_idleness[idle_class].push(range);
+            self.by_idleness[idle_class.index()].push(range);
         }
         Ok(())
     }
@@ -292,6 +339,7 @@ impl ShardRestore {
         objects: u64,
         sequence_floor: u64,
     ) -> Result<(Shard, OwnedPages), RestoreError> {
+        self.lay_staged()?;
         self.close_segment();
         if self.objects != objects {
             let fault = format!("{} objects instead of {objects}", self.objects);
@@ -310,20 +358,10 @@ impl ShardRestore {
     }
 }
 
-/// The class of an idle time: eight for each doubling, so that the order of eviction is kept to
-/// within an eighth of an object's idle time.
-fn idle_class(idle_ms: u64) -> usize {
-    if idle_ms < 8 {
-        return idle_ms as usize;
-    }
-    let doublings = 63 - idle_ms.leading_zeros() as usize;
-    let eighth = (idle_ms >> (doublings - 3)) as usize & 7;
-    ((doublings - 2) * 8 + eighth).min(IDLE_CLASSES - 1)
-}
-
-/// Enough for idle times of more than a year.
-const IDLE_CLASSES: usize = 300;
-
 fn overlap(place: RangePlace, error: LayError) -> RestoreError {
     RestoreError::Overlap(format!("segment {} at {}: {error}", place.segment, place.offset_bytes))
 }
+
+/// Objects that are staged together: enough to have as many cache lines on their way as a processor
+/// can, and few enough to stay in its first cache.
+const OBJECTS_STAGED: usize = 32;

@@ -22,6 +22,8 @@ pub(super) struct Put {
     pub(super) put_id: u64,
     pub(super) sequence: u64,
     pub(super) started: Moment,
+    /// How many replicas were asked for; it may have got fewer.
+    pub(super) replicas: u8,
     /// For how long the object is to be pinned softly once it is readable.
     pub(super) soft_pin_ttl_ms: Option<u64>,
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::config::ClientConfig;
 use super::dial::{Dialed, Dialer};
-use super::error::{ClientError, Failure};
+use super::error::{ClientError, Failure, is_unanswered};
 use super::exchange::{Priority, Stream, decode_header, decode_reply, encode, settle, violation};
 use super::retry::Deadline;
 use super::transport;
@@ -50,6 +50,8 @@ impl StoreAddress {
 #[derive(Debug)]
 struct StoreLink {
     dialer: Dialer,
+    /// When a call found last that the store does not answer.
+    unanswered: Mutex<Option<Instant>>,
     /// Locked while it is dialed, so that all who wait share one attempt.
     state: tokio::sync::Mutex<LinkState>,
 }
@@ -126,6 +128,17 @@ impl Stores {
         outcome.inspect_err(|failure| link.learn(failure))
     }
 
+    /// Says of each segment whether its store did not answer a while ago; `None` if all did.
+    pub(super) fn shunned(&self) -> Option<impl Fn(&Segment) -> bool + use<>> {
+        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let shunned = links.iter().filter(|(_, link)| link.is_shunned());
+        let shunned: HashSet<StoreAddress> = shunned.map(|(address, _)| address.clone()).collect();
+        if shunned.is_empty() {
+            return None;
+        }
+        Some(move |segment: &Segment| shunned.contains(&StoreAddress::of(segment)))
+    }
+
     /// Forgets the stores that none of these segments lies at.
     pub(super) fn keep_only<'a>(&self, segments: impl Iterator<Item = &'a Segment>) {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,6 +173,7 @@ impl Stores {
                     self.config.connect_timeout_ms,
                     self.config.initial_mtu_bytes,
                 ),
+                unanswered: Mutex::default(),
                 state: tokio::sync::Mutex::default(),
             })
         });
@@ -173,6 +187,14 @@ impl StoreLink {
         if matches!(failure.error, ClientError::Tls(_)) {
             self.dialer.reload();
         }
+        if is_unanswered(&failure.error) {
+            *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+    }
+
+    fn is_shunned(&self) -> bool {
+        let unanswered = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
+        unanswered.is_some_and(|at| at.elapsed() < SHUNNED_FOR)
     }
 
     /// The open connection, or a new one.
@@ -300,6 +322,9 @@ const PIECES_IN_FLIGHT: usize = 64;
 
 /// Those who waited for a store that cannot be reached do not each try again.
 const FAILURE_COUNTS_FOR: Duration = Duration::from_millis(500);
+
+/// About as long as a master needs to notice that a store is gone.
+const SHUNNED_FOR: Duration = Duration::from_secs(10);
 
 const WAIT_CONNECTION: &str = "the connection to a store";
 const WAIT_READ: &str = "a read from a store";

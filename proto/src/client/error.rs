@@ -127,6 +127,17 @@ pub(super) fn is_transient(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::Overloaded | ErrorCode::NotReady | ErrorCode::Restarting)
 }
 
+/// Whether a peer was not there, or went away before it answered.
+pub(super) fn is_unanswered(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::Connect { .. }
+            | ClientError::Closed { .. }
+            | ClientError::Timeout { .. }
+            | ClientError::Tls(_)
+    )
+}
+
 /// An exchange that failed, with what is known about its effect.
 #[derive(Debug)]
 pub(super) struct Failure {

@@ -113,6 +113,7 @@ impl Link {
         let mut backoff = Backoff::default();
         let mut client_ttl_ms = None;
         let mut attempts = 0_u32;
+        let mut outage = Outage::default();
         loop {
             let returning = client_ttl_ms.is_some() && attempts < RETURN_ATTEMPTS;
             let quick = returning && (attempts < QUICK_ATTEMPTS || attempts.is_multiple_of(2));
@@ -122,7 +123,9 @@ impl Link {
                     attempts = 0;
                     client_ttl_ms = Some(session.hello.client_ttl_ms);
                     let opened = Instant::now();
+                    outage.end();
                     let error = self.hold(session).await;
+                    outage.begin(&error);
                     if opened.elapsed() >= STABLE_AFTER {
                         backoff.reset();
                     }
@@ -137,7 +140,7 @@ impl Link {
                 self.end(error);
                 return;
             }
-            tracing::debug!(%error, "no connection to the master");
+            outage.goes_on(&error);
             let hint = error.retry().unwrap_or(RetryHint { after_ms: None });
             let mut pause = backoff.pause(hint);
             if returning && is_away(&error) {
@@ -202,6 +205,36 @@ impl Link {
 
     fn end(&self, error: ClientError) {
         self.publish(State::Ended(error));
+    }
+}
+
+/// Tells of a time without a master as often as people need to hear of it: once at its start, once
+/// of a certificate, and once at its end.
+#[derive(Debug, Default)]
+struct Outage {
+    lost: bool,
+    refused: bool,
+}
+
+impl Outage {
+    fn begin(&mut self, error: &ClientError) {
+        self.lost = true;
+        tracing::warn!(%error, "lost the master");
+    }
+
+    fn goes_on(&mut self, error: &ClientError) {
+        if matches!(error, ClientError::Tls(_)) && !self.refused {
+            self.refused = true;
+            tracing::warn!(%error, "certificate refused on the way to the master");
+        }
+        tracing::debug!(%error, "no connection to the master");
+    }
+
+    fn end(&mut self) {
+        if self.lost {
+            tracing::info!("connected to the master again");
+        }
+        *self = Outage::default();
     }
 }
 

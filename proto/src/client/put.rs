@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use super::error::{ClientError, Failure, RetryHint, is_transient};
+use super::error::{ClientError, Failure, RetryHint, is_transient, is_unanswered};
 use super::replica::{Replica, note};
 use super::retry::Backoff;
 use super::shared::Shared;
@@ -17,7 +17,8 @@ use crate::message::object::{PutItem, PutStartGrant, PutStartItem};
 
 impl Client {
     /// Puts an object: reserves its space, writes every replica, and makes it readable. Waits a
-    /// while for space if the master says that there will be some.
+    /// while for space if the master says that there will be some, and reserves anew, elsewhere if
+    /// possible, when a store cannot be written.
     ///
     /// A put that fails is given up; the bytes may then lie in a store, but nobody reads them. A
     /// put whose future is dropped is given up by the master after its discard timeout.
@@ -59,18 +60,19 @@ impl Client {
     ) -> Vec<Result<(), ClientError>> {
         let deadline = self.shared().deadline();
         let mut backoff = Backoff::default();
-        let ids: Vec<u64> = objects.iter().map(|_| self.next_put_id()).collect();
+        let mut ids: Vec<u64> = objects.iter().map(|_| self.next_put_id()).collect();
         let mut answers: Vec<Result<(), ClientError>> = vec![Ok(()); objects.len()];
         let mut open: Vec<usize> = (0..objects.len()).collect();
-        for _ in 0..PUT_ROUNDS {
-            let started = match self.start(objects, &ids, &open, options).await {
+        for round in 0..PUT_ROUNDS {
+            let steered = self.shared().steered(options);
+            let started = match self.start(objects, &ids, &open, &steered).await {
                 Ok(started) => started,
                 Err(error) => {
                     open.iter().for_each(|index| answers[*index] = Err(error.clone()));
                     break;
                 }
             };
-            self.write_and_finish(objects, started.granted, &mut answers).await;
+            let unwritten = self.write_and_finish(objects, started.granted, &mut answers).await;
             let hint = RetryHint { after_ms: longest_hint(&started.refused) };
             open.clear();
             for (index, refusal) in started.refused {
@@ -78,6 +80,13 @@ impl Client {
                     open.push(index);
                 }
                 answers[index] = Err(ClientError::Item(refusal));
+            }
+            if round < REWRITE_ROUNDS {
+                for index in unwritten {
+                    // The put that failed is revoked, so this is another one.
+                    ids[index] = self.next_put_id();
+                    open.push(index);
+                }
             }
             if open.is_empty() || !deadline.sleep(backoff.pause(hint)).await {
                 break;
@@ -123,14 +132,17 @@ impl Client {
         Ok(started)
     }
 
-    /// Writes what was granted, ends what was written, and gives the rest up.
+    /// Writes what was granted, ends what was written, and gives the rest up. Says what of the
+    /// latter is worth another reservation.
     async fn write_and_finish<K: AsRef<[u8]>>(
         &self,
         objects: &[(K, Bytes)],
         granted: Vec<Granted>,
         answers: &mut [Result<(), ClientError>],
-    ) {
-        let Some(incarnation) = granted.first().map(|grant| grant.incarnation) else { return };
+    ) -> Vec<usize> {
+        let Some(incarnation) = granted.first().map(|grant| grant.incarnation) else {
+            return Vec::new();
+        };
         let sequences: HashMap<usize, u64> =
             granted.iter().map(|grant| (grant.index, grant.sequence)).collect();
         let item = |index: usize| PutItem {
@@ -163,16 +175,29 @@ impl Client {
                 Err(error) => written.iter().for_each(|index| answers[*index] = Err(error.clone())),
             }
         }
+        let mut again = Vec::new();
         for (no_write_in_flight, revoked) in [(true, settled), (false, in_doubt)] {
             let items: Vec<PutItem<'_>> = revoked.iter().map(|index| item(*index)).collect();
             if items.is_empty() {
                 continue;
             }
             // What is not revoked is given up by the master in time.
-            if let Err(error) = self.put_revoke(incarnation, no_write_in_flight, &items).await {
-                tracing::debug!(%error, puts = items.len(), "puts could not be revoked");
+            match self.put_revoke(incarnation, no_write_in_flight, &items).await {
+                Ok(ended) => again.extend(
+                    revoked
+                        .iter()
+                        .zip(ended)
+                        .filter(|(index, ended)| {
+                            ended.is_ok() && is_of_one_store(&answers[**index])
+                        })
+                        .map(|(index, _)| *index),
+                ),
+                Err(error) => {
+                    tracing::debug!(%error, puts = items.len(), "puts could not be revoked");
+                }
             }
         }
+        again
     }
 
     /// Writes many objects side by side; the outcome of each with its index.
@@ -238,6 +263,18 @@ impl Shared {
     }
 }
 
+/// Whether the put may succeed at another store, or at this one under another mount.
+fn is_of_one_store(answer: &Result<(), ClientError>) -> bool {
+    let Err(ClientError::NoReplica { last }) = answer else { return false };
+    match &**last {
+        ClientError::Refused(error) => {
+            is_transient(error.code)
+                || matches!(error.code, ErrorCode::WrongMount | ErrorCode::SegmentNotFound)
+        }
+        error => is_unanswered(error),
+    }
+}
+
 fn is_worth_waiting(refusal: &Refusal) -> bool {
     let full = refusal.code == ErrorCode::NoSpace && refusal.retry_after_ms.is_some();
     full || is_transient(refusal.code)
@@ -263,6 +300,10 @@ fn batch_length<K: AsRef<[u8]>>(objects: &[(K, Bytes)]) -> usize {
 /// Refusals for want of space are tried again this often; with the pauses between them longer than
 /// a read lease lasts.
 const PUT_ROUNDS: usize = 8;
+
+/// Reservations are made anew this often for want of a store that can be written; each takes some
+/// seconds if the next store does not answer either.
+const REWRITE_ROUNDS: usize = 3;
 
 /// Side by side, so that small objects don't wait for each other's round trips.
 const OBJECTS_IN_FLIGHT: usize = 64;

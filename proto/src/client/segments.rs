@@ -74,6 +74,11 @@ impl Table {
 }
 
 impl SegmentCache {
+    /// All segments of the table, which may be an old one or empty.
+    pub(super) fn rows(&self) -> Vec<Arc<SegmentEntry>> {
+        self.current().rows.values().cloned().collect()
+    }
+
     fn current(&self) -> Arc<Table> {
         self.table.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

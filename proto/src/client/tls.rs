@@ -31,6 +31,17 @@ pub struct ClientTls {
 enum Trust {
     Roots(PathBuf),
     Pins(Vec<[u8; 32]>),
+    PinnedBy(PinSource),
+}
+
+/// Says which certificate to expect now.
+#[derive(Clone)]
+struct PinSource(Arc<dyn Fn() -> Result<[u8; 32], String> + Send + Sync>);
+
+impl std::fmt::Debug for PinSource {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("PinSource")
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -55,6 +66,17 @@ impl ClientTls {
     /// Trusts exactly the certificate with this SHA-256, whatever its name and age.
     pub fn pinned(certificate_sha256: [u8; 32]) -> ClientTls {
         ClientTls::pinned_any([certificate_sha256])
+    }
+
+    /// Trusts exactly the certificate whose SHA-256 the function tells. It is asked when the client
+    /// connects, and again after a handshake failed for want of trust, so a server may come back
+    /// with another certificate. It must be quick, as it is called within the runtime; what it
+    /// fails with is the reason of [`ClientError::Tls`].
+    pub fn pinned_by(
+        source: impl Fn() -> Result<[u8; 32], String> + Send + Sync + 'static,
+    ) -> ClientTls {
+        let trust = Trust::PinnedBy(PinSource(Arc::new(source)));
+        ClientTls { trust, identity: None, server_name: None }
     }
 
     /// Shows this certificate chain (PEM) to servers that ask for one, with its private key (PEM).
@@ -102,6 +124,11 @@ impl ClientTls {
             Trust::Roots(path) => builder.with_root_certificates(load_roots(path)?),
             Trust::Pins(pins) => {
                 let verifier = PinVerifier { pins: pins.clone(), algorithms };
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            }
+            Trust::PinnedBy(source) => {
+                let pins = vec![source.0().map_err(ClientError::Tls)?];
+                let verifier = PinVerifier { pins, algorithms };
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
             }
         };

@@ -147,9 +147,11 @@ impl Master {
                 continue;
             }
             self.sequence += 1;
-            let replicas: Vec<RangeDescriptor> = self
-                .table
-                .iter()
+            let preferred = &request.options.preferred_segments;
+            let mut rows: Vec<&SegmentEntry> = self.table.iter().collect();
+            rows.sort_by_key(|row| !preferred.contains(&row.segment.segment));
+            let replicas: Vec<RangeDescriptor> = rows
+                .into_iter()
                 .take(usize::from(request.options.replicas))
                 .map(|row| RangeDescriptor {
                     slot: row.slot,

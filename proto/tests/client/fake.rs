@@ -120,19 +120,24 @@ impl Server {
         self,
         handler: impl Fn(&Call) -> Answer + Send + Sync + 'static,
     ) -> Server {
-        let Server { address, certificate, endpoint, connections, .. } = self;
+        let mut setup = Setup::new(ALPN_MASTER);
+        setup.certificate = self.certificate.clone();
+        setup.address = self.address;
+        self.stop().await;
+        Server::start(setup, handler)
+    }
+
+    /// Ends as a master that restarts, and waits until its port is free.
+    pub(crate) async fn stop(self) {
+        let Server { address, endpoint, connections, .. } = self;
         endpoint.close(mooring_proto::close::RESTARTING.into(), b"restarting");
         endpoint.wait_idle().await;
         connections.lock().unwrap().clear();
         drop(endpoint);
-        let mut setup = Setup::new(ALPN_MASTER);
-        setup.certificate = certificate;
-        setup.address = address;
         // The port is free once the endpoint's own task has noticed.
         while std::net::UdpSocket::bind(address).is_err() {
             tokio::task::yield_now().await;
         }
-        Server::start(setup, handler)
     }
 
     pub(crate) fn config(&self) -> ClientConfig {

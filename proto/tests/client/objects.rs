@@ -82,9 +82,35 @@ async fn a_write_whose_answer_is_lost_twice_may_still_be_in_flight() {
     let cluster = Cluster::start(1);
     let client = cluster.client().await;
     cluster.stores[0].lock().unwrap().faults.extend([Fault::Close, Fault::Close]);
+    soon(client.put("key", "value", &PutOptions::default())).await.unwrap();
+    let master = cluster.master.lock().unwrap();
+    assert_eq!(master.revoked, [(false, 1)]);
+    assert_eq!(master.put_ids.iter().collect::<HashSet<_>>().len(), 2, "a put of its own");
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_put_elsewhere_and_later_puts_go_there_at_once() {
+    let cluster = Cluster::start(2);
+    let client = cluster.client().await;
+    cluster.stores[0].lock().unwrap().faults.extend([Fault::Close; 2]);
+    soon(client.put("key", "value", &PutOptions::default())).await.unwrap();
+    assert_eq!(soon(client.fetch("key")).await.unwrap().as_deref(), Some(&b"value"[..]));
+    soon(client.put("next", "value", &PutOptions::default())).await.unwrap();
+    let writes = |store: usize| cluster.stores[store].lock().unwrap().writes.len();
+    assert_eq!((writes(0), writes(1)), (2, 2));
+    assert_eq!(cluster.master.lock().unwrap().starts, [1, 1, 1]);
+}
+
+#[tokio::test]
+async fn a_put_that_no_store_takes_is_given_up_after_a_few_reservations() {
+    let cluster = Cluster::start(1);
+    let client = cluster.client().await;
+    cluster.stores[0].lock().unwrap().faults.extend([Fault::Close; 100]);
     let error = soon(client.put("key", "value", &PutOptions::default())).await.unwrap_err();
     assert!(matches!(error, ClientError::NoReplica { .. }), "{error:?}");
-    assert_eq!(cluster.master.lock().unwrap().revoked, [(false, 1)]);
+    let master = cluster.master.lock().unwrap();
+    assert_eq!((master.starts.len(), master.revoked.len()), (4, 4));
+    assert!(master.ends.is_empty());
 }
 
 #[tokio::test]

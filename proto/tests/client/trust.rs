@@ -1,6 +1,7 @@
 //! Pins, authorities, and certificates of clients.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use mooring_proto::Incarnation;
 use mooring_proto::client::{Client, ClientConfig, ClientError, ClientTls};
@@ -130,4 +131,37 @@ async fn a_server_of_another_protocol_is_refused_at_once() {
     let server = serve(Setup::new(ALPN_STORE));
     let error = soon(Client::connect(server.config())).await.unwrap_err();
     assert!(matches!(error, ClientError::Tls(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_pin_that_changes_with_the_server_is_asked_for_again() {
+    let server = serve(Setup::new(ALPN_MASTER));
+    let pin = Arc::new(Mutex::new(server.certificate.sha256()));
+    let mut config = server.config();
+    let told = pin.clone();
+    config.tls = ClientTls::pinned_by(move || Ok(*told.lock().unwrap()));
+    let client = soon(Client::connect(config)).await.unwrap();
+    assert_eq!(soon(client.master()).await.unwrap().incarnation, Incarnation(1));
+    let mut setup = Setup::new(ALPN_MASTER);
+    setup.address = server.address;
+    let next = setup.certificate.sha256();
+    server.stop().await;
+    let _next = Server::start(setup, |call| greet(call, Incarnation(2), 10_000));
+    *pin.lock().unwrap() = next;
+    let returned = async {
+        while client.master().await.unwrap().incarnation != Incarnation(2) {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(returned).await;
+}
+
+#[tokio::test]
+async fn a_pin_that_cannot_be_told_is_a_failure_of_trust() {
+    let server = serve(Setup::new(ALPN_MASTER));
+    let mut config = server.config();
+    config.tls = ClientTls::pinned_by(|| Err("nobody left one".to_owned()));
+    let error = soon(Client::connect(config)).await.unwrap_err();
+    assert!(matches!(error, ClientError::Tls(_)), "{error:?}");
+    assert!(error.to_string().contains("nobody left one"), "{error}");
 }

@@ -133,3 +133,12 @@ fn the_path_is_found_in_both_forms_and_not_behind_the_end_of_flags() {
     assert_eq!(path("mooring --config=b.toml master"), Some("b.toml".into()));
     assert_eq!(path("mooring put -- --config c.toml"), None);
 }
+
+#[test]
+fn a_file_without_end_is_refused() {
+    let error = ConfigFile::read(&command(), Path::new("/dev/zero")).err().unwrap();
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.to_string().starts_with("/dev/zero: more than"), "{error}");
+    let long = format!("# {}\n", "x".repeat(FILE_BYTES_MAX as usize));
+    assert!(read(&long).is_err_and(|error| error.contains("more than")));
+}

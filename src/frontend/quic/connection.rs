@@ -50,9 +50,12 @@ pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection) {
         // alone does not bound the work.
         let Ok(place) = places.clone().acquire_owned().await else { break };
         let Ok((send, receive)) = connection.accept_bi().await else { break };
-        let (shared, budget) = (shared.clone(), budget.clone());
+        let (shared, budget, connection) = (shared.clone(), budget.clone(), connection.clone());
         tokio::spawn(async move {
-            serve_request(&shared.context, client, &budget, send, receive).await;
+            let closing = serve_request(&shared.context, client, &budget, send, receive).await;
+            if let Some(Closing { code, error }) = closing {
+                close(&connection, code, &error);
+            }
             drop(place);
         });
     }
@@ -85,7 +88,7 @@ async fn greet(
             let (stream, kind) = (Some(send), Kind::Hello as u16);
             return Err(Some(HelloRefusal { stream, kind, code: close::TIMEOUT, error }));
         }
-        Err(Unread::Refused { kind_number, error }) => {
+        Err(Unread::Refused { kind_number, error, .. }) => {
             let stream = Some(send);
             let code = close_code(&error);
             return Err(Some(HelloRefusal { stream, kind: kind_number, code, error }));
@@ -154,9 +157,19 @@ async fn refuse(context: &Context, connection: &Connection, refusal: Option<Hell
     {
         let _ = tokio::time::timeout(FAREWELL, stream.stopped()).await;
     }
+    close(connection, code, &error);
+}
+
+fn close(connection: &Connection, code: u32, error: &WireError) {
     let mut reason = error.to_string();
     reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
     connection.close(VarInt::from_u32(code), reason.as_bytes());
+}
+
+/// A connection that is closed after the answer: its peer does not speak the protocol.
+struct Closing {
+    code: u32,
+    error: WireError,
 }
 
 /// Reads, routes and answers one request; ends at once when the peer gives it up.
@@ -166,7 +179,7 @@ async fn serve_request(
     budget: &Arc<ConnectionBudget>,
     mut send: SendStream,
     mut receive: RecvStream,
-) {
+) -> Option<Closing> {
     let mut charge = budget.open();
     let given_up = send.stopped();
     let answer = async {
@@ -176,7 +189,8 @@ async fn serve_request(
         };
         let Some(admitted) = context.stage.admit() else {
             let error = WireError::new(ErrorCode::Restarting, "the master is leaving");
-            return Err(Unread::Refused { kind_number: request.kind as u16, error });
+            let kind_number = request.kind as u16;
+            return Err(Unread::Refused { kind_number, error, close: None });
         };
         // The request is in flight until its answer is written.
         Ok((router::answer(context, client, request).await, admitted))
@@ -186,22 +200,27 @@ async fn serve_request(
         answer = answer => answer,
         _ = given_up => Err(Unread::Cancelled),
     };
-    let (frame, _admitted) = match answer {
-        Ok((frame, admitted)) => (frame, Some(admitted)),
-        Err(Unread::Refused { kind_number, error }) => {
+    let (frame, closing, _admitted) = match answer {
+        Ok((frame, admitted)) => (frame, None, Some(admitted)),
+        Err(Unread::Refused { kind_number, error, close }) => {
             tracing::debug!(%client, %error, "request refused");
             context.counters.refused(error.code);
-            (encode_refusal(kind_number, &error), None)
+            let frame = encode_refusal(kind_number, &error);
+            (frame, close.map(|code| Closing { code, error }), None)
         }
-        Err(Unread::Cancelled) => return context.counters.cancelled.increment(),
+        Err(Unread::Cancelled) => {
+            context.counters.cancelled.increment();
+            return None;
+        }
         Err(Unread::TimedOut) => {
             let _ = send.reset(VarInt::from_u32(close::TIMEOUT));
-            return context.counters.read_timeouts.increment();
+            context.counters.read_timeouts.increment();
+            return None;
         }
     };
     charge.add(frame.len());
     match reply::write(&mut send, frame).await {
-        Written::Sent if context.stage.is_draining() => {
+        Written::Sent if closing.is_some() || context.stage.is_draining() => {
             // The close that comes next would overtake the answer; it is in flight until it has
             // arrived.
             let _ = tokio::time::timeout(FAREWELL, send.stopped()).await;
@@ -210,6 +229,7 @@ async fn serve_request(
         Written::Cancelled => context.counters.cancelled.increment(),
         Written::TimedOut => context.counters.write_timeouts.increment(),
     }
+    closing
 }
 
 /// Requests at once on a connection. More wait at the client for a stream.

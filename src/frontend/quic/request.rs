@@ -33,6 +33,9 @@ pub(crate) enum Unread {
         kind_number: u16,
         /// Why.
         error: WireError,
+        /// With which code the connection is closed after the answer: this peer speaks something
+        /// else. `None` lets it go on.
+        close: Option<u32>,
     },
     /// The peer has given it up or is gone.
     Cancelled,
@@ -63,8 +66,11 @@ async fn read_in_time(stream: &mut RecvStream, charge: &mut Charge) -> Result<Re
     let mut header_bytes = [0; REQUEST_HEADER_BYTES];
     read_exact(stream, &mut header_bytes, 0, "its header").await?;
     let kind_number = frame::kind_number(&header_bytes);
-    let refused = |error| Unread::Refused { kind_number, error };
-    let header = RequestHeader::decode(&header_bytes).map_err(refused)?;
+    let header = RequestHeader::decode(&header_bytes).map_err(|error| Unread::Refused {
+        kind_number,
+        close: close_after(&error),
+        error,
+    })?;
     let trace = match header.traced {
         true => {
             let mut bytes = [0; TRACE_CONTEXT_BYTES];
@@ -141,19 +147,29 @@ async fn next_chunk(stream: &mut RecvStream, bytes_max: usize) -> Result<Option<
     }
 }
 
+/// What follows the refusal of a header. An unknown kind and a body that is too long are well formed
+/// and may be followed by better ones.
+fn close_after(error: &WireError) -> Option<u32> {
+    match error.code {
+        ErrorCode::Malformed => Some(close::PROTOCOL),
+        ErrorCode::UnsupportedVersion => Some(close::VERSION),
+        _ => None,
+    }
+}
+
 fn malformed(text: String) -> Unread {
     refused(WireError::new(ErrorCode::Malformed, text))
 }
 
 fn refused(error: WireError) -> Unread {
-    Unread::Refused { kind_number: 0, error }
+    Unread::Refused { kind_number: 0, error, close: None }
 }
 
 impl Unread {
     /// The same refusal, of a request of this kind.
     fn of_kind(self, kind_number: u16) -> Unread {
         match self {
-            Unread::Refused { error, .. } => Unread::Refused { kind_number, error },
+            Unread::Refused { error, close, .. } => Unread::Refused { kind_number, error, close },
             other => other,
         }
     }

@@ -105,6 +105,7 @@ fn what_does_not_fit_together_is_refused_with_both_names() {
             &["--handoff-shutdown-deadline-sec", "--shutdown-deadline-sec"],
         ),
         ("--dev --handoff-failure-policy panic", &["--handoff-failure-policy", "refuse"]),
+        ("--dev --client-ttl 999ms", &["--client-ttl", "1s"]),
         ("--dev --shards 0", &["--shards"]),
         ("--dev --shards 65", &["--shards"]),
         ("--dev --eviction-high-watermark-ratio 1.5", &["--eviction-high-watermark-ratio"]),

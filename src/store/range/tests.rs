@@ -1,12 +1,16 @@
 //! Requests as bytes in, answers as bytes out.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 
 use mooring_proto::client::Mounts as Grants;
 use mooring_proto::frame::{
     REPLY_HEADER_BYTES, ReplyHeader, TraceContext, decode_body, encode_request,
 };
 use mooring_proto::message::Request;
+use mooring_proto::message::data::MountedRange;
 use mooring_proto::message::inspect::StatsRequest;
 use mooring_proto::message::segment::MountGrant;
 use mooring_proto::{Incarnation, SegmentId};
@@ -24,9 +28,13 @@ const RANGE: MountedRange = MountedRange {
 };
 
 fn service() -> (RangeService, watch::Sender<Grants>) {
+    service_of(4096)
+}
+
+fn service_of(size_bytes: usize) -> (RangeService, watch::Sender<Grants>) {
     let grant = MountGrant { slot: 3, generation: 5, incarnation: Incarnation(9) };
     let (sender, grants) = watch::channel(Grants::from([(SegmentId(7), grant)]));
-    let memory = SegmentMemory::map(4096, false).unwrap();
+    let memory = SegmentMemory::map(size_bytes, false).unwrap();
     let mounts = Mounts::new(HashMap::from([(SegmentId(7), memory)]), grants);
     (RangeService::new(mounts, 0), sender)
 }
@@ -49,6 +57,11 @@ async fn read(service: &RangeService, range: MountedRange) -> (ReadRangeReply, B
     assert!(!answer.refused);
     let reply = decode_body(&answer.frame[REPLY_HEADER_BYTES..]).unwrap();
     (reply, answer.bytes)
+}
+
+/// Polls once.
+async fn is_pending<T>(mut future: Pin<&mut impl Future<Output = T>>) -> bool {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
 }
 
 /// The code of a refusal, with the kind that it repeats.
@@ -150,10 +163,27 @@ async fn garbage_is_malformed() {
 #[tokio::test]
 async fn the_buffer_bounds_what_waits_for_its_reader() {
     let (service, _sender) = service();
-    let permits_before = service.buffer.available_permits();
+    let free_before = service.buffer.free_bytes();
     let request = encode_request(&ReadRangeRequest { range: RANGE }, 0, None).unwrap();
     let waiting = answer(&service, &request).await;
-    assert_eq!(service.buffer.available_permits(), permits_before - 1);
+    assert_eq!(service.buffer.free_bytes(), free_before - (1 << 10));
     drop(waiting);
-    assert_eq!(service.buffer.available_permits(), permits_before);
+    assert_eq!(service.buffer.free_bytes(), free_before);
+}
+
+#[tokio::test]
+async fn announced_bytes_that_do_not_come_take_no_room_from_others() {
+    const LENGTH_BYTES: u32 = 8 << 20;
+    let (service, _sender) = service_of(LENGTH_BYTES as usize);
+    let range = MountedRange { offset_bytes: 0, length_bytes: LENGTH_BYTES, ..RANGE };
+    let bytes = vec![7; LENGTH_BYTES as usize];
+    let request = write_request(range, &bytes);
+    let header_alone = &request[..request.len() - bytes.len()];
+    let (_keeps_open, silent) = tokio::io::duplex(1);
+    let mut stalled = header_alone.chain(silent);
+    let greedy = service.peer_buffer();
+    let mut waiting = std::pin::pin!(service.answer(&greedy, &mut stalled));
+    assert!(is_pending(waiting.as_mut()).await);
+    assert!(!answer(&service, &request).await.refused);
+    assert!(is_pending(waiting.as_mut()).await);
 }

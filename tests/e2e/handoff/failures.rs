@@ -1,12 +1,13 @@
-//! Handoffs that cannot be used: each ends empty or refused, with its reason on the pages, and never
-//! with a process that ends again and again.
+//! Handoffs that cannot be used: each ends empty or refused, with its reason on the pages, and
+//! never with a process that ends again and again.
 
 use std::fs;
 use std::net::SocketAddr;
+use std::process::Stdio;
 
 use super::Values;
 use super::place::Place;
-use crate::harness::{Master, Process, page_at};
+use crate::harness::{Master, Process, mooring, page_at};
 
 /// The reason why a master began empty, as its metrics and its log say.
 fn empty_because(master: &Master, reason: &str) {
@@ -153,7 +154,19 @@ fn a_snapshot_that_takes_too_long_is_given_up_and_the_reason_is_kept() {
 
 #[test]
 fn a_snapshot_that_takes_too_long_to_load_is_given_up() {
-    let place = Place::new();
-    place.leave(place.master(&[]));
-    empty_because(&place.master(&["--handoff-restore-deadline-sec", "1ms"]), "deadline");
+    let directory = tempfile::tempdir().unwrap();
+    let handoff = ["--handoff-dir", directory.path().to_str().unwrap()];
+    let mut master = Master::start(&handoff);
+    // So many that they are read in several pieces: time is looked at before each.
+    let flags = ["bench", "fill", "--keys", "30000", "--value-bytes", "4096", "--hold"];
+    let reach = master.client_flags();
+    let mut fill = mooring(&flags).args(reach).stdout(Stdio::null()).spawn().unwrap();
+    master.wait_for_metric("mooring_put_ends_total", 30_000.0);
+    master.process.signal(libc::SIGTERM);
+    assert_eq!(master.process.ended().code(), Some(0));
+    fill.kill().unwrap();
+    fill.wait().unwrap();
+    let master =
+        Master::start(&[&handoff[..], &["--handoff-restore-deadline-sec", "1ms"]].concat());
+    empty_because(&master, "deadline");
 }

@@ -61,7 +61,6 @@ impl Place {
         assert_eq!((&left["message"], &left["shards_dropped"]), (&"left".into(), &0.into()));
         assert_eq!(steps(&log), DRAIN, "{log}");
         assert!(!log.contains("client_expired"), "{log}");
-        assert!(self.directory().join("READY/manifest").exists());
     }
 
     /// Starts a store that stays.
@@ -72,6 +71,17 @@ impl Place {
         let tls = ["--tls-ca", self.files.roots(), "--tls-cert", certificate, "--tls-key", key];
         let store = Process::serving(&[&flags[..], &tls].concat());
         self.stores.push(store);
+    }
+
+    /// Sends all stores a signal.
+    pub(super) fn signal_stores(&self, signal: i32) {
+        self.stores.iter().for_each(|store| store.signal(signal));
+    }
+
+    /// Ends all stores at once.
+    pub(super) fn end_stores(&mut self) {
+        self.signal_stores(libc::SIGKILL);
+        self.stores.clear();
     }
 
     /// A client that stays.

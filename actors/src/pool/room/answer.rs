@@ -95,15 +95,35 @@ impl Pool {
             }
             Phase::Open | Phase::Draining { .. } | Phase::Pending(_) | Phase::Leaving => None,
         });
-        let earliest = opens.chain(earliest_unblocked).min();
+        let has_room_beside_pins =
+            self.eligible(wanted).any(|segment| fits_beside_pins(segment, wanted.size_bytes));
+        let unblocked = earliest_unblocked.filter(|_| has_room_beside_pins);
+        let earliest = opens.chain(unblocked).min();
         match earliest {
             Some(at) => {
                 let left_ms = at.since_ms(now).clamp(RETRY_MS_MIN, RETRY_MS_MAX);
                 Some(u32::try_from(left_ms).unwrap_or(u32::MAX))
             }
-            None => self.eligible(wanted).next().map(|_| RETRY_MS_UNKNOWN),
+            None => self
+                .eligible(wanted)
+                .any(|segment| may_have_room_later(segment, wanted.size_bytes))
+                .then_some(RETRY_MS_UNKNOWN),
         }
     }
+}
+
+/// Whether an object could have room on a segment once nothing but hard pins is in its way. Those end
+/// only by a removal.
+fn fits_beside_pins(segment: &MountedSegment, size_bytes: u64) -> bool {
+    segment.capacity_bytes().saturating_sub(segment.used.pinned_bytes) >= size_bytes
+}
+
+/// Whether time alone may make that room: something is in the way that has no hard pin.
+fn may_have_room_later(segment: &MountedSegment, size_bytes: u64) -> bool {
+    let used = &segment.used;
+    let moves = used.allocated_bytes + used.held_bytes > used.pinned_bytes
+        || segment.heap.next_expiry().is_some();
+    moves && fits_beside_pins(segment, size_bytes)
 }
 
 /// Trying again sooner would only meet the same leases.

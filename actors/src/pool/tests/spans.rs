@@ -137,3 +137,25 @@ fn the_space_is_told_at_a_tick_when_it_changed_enough() {
     assert_eq!(told(&mut bench)[0].1, [space]);
     assert_eq!(told(&mut bench), []);
 }
+
+#[test]
+fn of_many_segments_only_those_are_told_whose_space_has_changed() {
+    let mut bench = Bench::new(2);
+    let mounts: Vec<Mount> = (1..=500).map(|number| bench.mounted(number, 64 * MIB)).collect();
+    let told = |bench: &mut Bench| {
+        bench.wait_ms(10);
+        let spaces = sent(&bench.take_orders(), |order| match order {
+            PoolOrder::Space(spaces) => Some(spaces.clone()),
+            _ => None,
+        });
+        let spaces = spaces.into_iter().filter(|(shard, _)| *shard == 0);
+        spaces.flat_map(|(_, spaces)| spaces).map(|space| space.mount).collect::<Vec<_>>()
+    };
+    told(&mut bench);
+    bench.span(0, mounts[17], 8 * MIB);
+    bench.span(1, mounts[300], 8 * MIB);
+    assert_eq!(told(&mut bench), [mounts[17], mounts[300]]);
+    let late = bench.mounted(501, 64 * MIB);
+    assert_eq!(told(&mut bench), [late]);
+    assert_eq!(told(&mut bench), []);
+}

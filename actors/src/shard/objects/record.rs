@@ -1,6 +1,7 @@
 //! One object in 32 bytes.
 
 use crate::moment::Moment;
+use crate::shard::idle::IdleClass;
 use crate::shard::keys::KeyAddress;
 
 /// An object, unpacked.
@@ -53,8 +54,8 @@ pub(super) struct ObjectRecord {
     /// In a free record: the next free one of the chunk.
     key: u32,
     key_length: u16,
-    state: u8,
-    flags: u8,
+    /// The state, the flags, and above them the idle class.
+    marks: u16,
     /// The size, and above it the high 16 bits of the lease deadline.
     size_and_lease_high: u64,
     lease_low: u32,
@@ -69,8 +70,7 @@ impl ObjectRecord {
         let mut record = ObjectRecord {
             key: object.key.raw(),
             key_length: object.key_length,
-            state: object.state as u8,
-            flags: 0,
+            marks: object.state as u16,
             size_and_lease_high: 0,
             lease_low: 0,
             first_range: object.first_range,
@@ -86,8 +86,7 @@ impl ObjectRecord {
         ObjectRecord {
             key: u32::from(next),
             key_length: 0,
-            state: FREE,
-            flags: 0,
+            marks: FREE,
             size_and_lease_high: 0,
             lease_low: 0,
             first_range: 0,
@@ -96,7 +95,7 @@ impl ObjectRecord {
     }
 
     pub(super) fn is_free(&self) -> bool {
-        self.state == FREE
+        self.marks & STATE == FREE
     }
 
     pub(super) fn next_free(&self) -> u16 {
@@ -132,7 +131,7 @@ impl ObjectRecord {
 
     #[inline]
     pub(super) fn state(&self) -> ObjectState {
-        if self.state == ObjectState::Readable as u8 {
+        if self.marks & STATE == ObjectState::Readable as u16 {
             ObjectState::Readable
         } else {
             ObjectState::Writing
@@ -140,27 +139,37 @@ impl ObjectRecord {
     }
 
     pub(super) fn set_state(&mut self, state: ObjectState) {
-        self.state = state as u8;
+        self.marks = self.marks & !STATE | state as u16;
     }
 
     #[inline]
     pub(super) fn flags(&self) -> ObjectFlags {
-        ObjectFlags { hard_pin: self.flags & HARD_PIN != 0, soft_pin: self.flags & SOFT_PIN != 0 }
+        ObjectFlags { hard_pin: self.marks & HARD_PIN != 0, soft_pin: self.marks & SOFT_PIN != 0 }
     }
 
     pub(super) fn set_flags(&mut self, flags: ObjectFlags) {
-        let pin = |pinned: bool, bit: u8| if pinned { bit } else { 0 };
+        let pin = |pinned: bool, bit: u16| if pinned { bit } else { 0 };
         let pins = pin(flags.hard_pin, HARD_PIN) | pin(flags.soft_pin, SOFT_PIN);
-        self.flags = (self.flags & SHRUNK) | pins;
+        self.marks = self.marks & !(HARD_PIN | SOFT_PIN) | pins;
     }
 
     #[inline]
     pub(super) fn shrunk(&self) -> bool {
-        self.flags & SHRUNK != 0
+        self.marks & SHRUNK != 0
     }
 
     pub(super) fn set_shrunk(&mut self) {
-        self.flags |= SHRUNK;
+        self.marks |= SHRUNK;
+    }
+
+    pub(super) fn idle_class(&self) -> IdleClass {
+        IdleClass(self.marks >> IDLE_SHIFT)
+    }
+
+    /// Sets the class, which has [`IdleClass::BITS`] bits.
+    #[inline]
+    pub(super) fn set_idle_class(&mut self, class: IdleClass) {
+        self.marks = self.marks & !(u16::MAX << IDLE_SHIFT) | class.0 << IDLE_SHIFT;
     }
 
     #[inline]
@@ -202,12 +211,16 @@ impl ObjectRecord {
     }
 }
 
+const STATE: u16 = 3;
 /// The state of a record without an object.
-const FREE: u8 = 0;
+const FREE: u16 = 0;
 
-const HARD_PIN: u8 = 1;
-const SOFT_PIN: u8 = 2;
-const SHRUNK: u8 = 4;
+const HARD_PIN: u16 = 1 << 2;
+const SOFT_PIN: u16 = 1 << 3;
+const SHRUNK: u16 = 1 << 4;
+
+/// Where the idle class begins, at the top of the marks.
+const IDLE_SHIFT: u32 = u16::BITS - IdleClass::BITS;
 
 /// Bits of a size; the 16 above them belong to the lease deadline.
 const SIZE_BITS: u32 = 48;

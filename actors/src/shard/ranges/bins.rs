@@ -141,6 +141,11 @@ impl Bins {
         })
     }
 
+    /// Bytes of heap memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.heads.capacity() * size_of::<[RangeHandle; BINS_PER_LEVEL]>()
+    }
+
     /// Whether the bitmap of levels tells exactly which of them are filled.
     pub(super) fn bitmap_is_right(&self) -> bool {
         let filled_by_heads = (0..u64::BITS)

@@ -41,7 +41,7 @@ impl SegmentRanges {
             self.check_list(nodes, Some(recency), &mut tally)?;
         }
         self.check_totals(&tally)?;
-        ensure(self.landmarks.all().eq(tally.landmarks.iter().copied()), || {
+        ensure(self.landmarks.all() == tally.landmarks, || {
             "landmarks differ from the first node of each block".to_owned()
         })?;
         Ok(tally.nodes + tally.aliens)

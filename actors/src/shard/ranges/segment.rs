@@ -129,6 +129,14 @@ impl SegmentRanges {
         node.owner = owner;
     }
 
+    /// Bytes of memory besides the nodes; of the spans, what their entries take at least.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<SegmentRanges>()
+            + self.spans.len() * size_of::<(u64, Span)>()
+            + self.bins.memory_bytes()
+            + self.landmarks.memory_bytes()
+    }
+
     pub(super) fn owned_granules(&self) -> u64 {
         self.owned
     }
