@@ -251,3 +251,21 @@ fn holds_and_unfinished_puts_count_as_used_but_are_not_evicted() {
     assert_eq!(readable(&mut cluster, 0..28).len(), 24, "what is leased stays");
     assert_eq!(code(cluster.put_start(WRITER, &key(100), MIB)), Some(ErrorCode::PutInProgress));
 }
+
+#[test]
+fn an_object_that_nearly_fills_a_segment_goes_to_a_larger_one_and_stays_where_there_is_none() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(mooring_proto::ClientId(1), 1, 64 << 20);
+    cluster.put(mooring_proto::ClientId(9), b"whole", 64 << 20).expect("it fits exactly");
+    cluster.advance(100);
+    assert!(cluster.exists(b"whole"), "the watermark is no reason to lose the only object");
+    cluster.mount(mooring_proto::ClientId(1), 2, 128 << 20);
+    for number in 0..20 {
+        let key = format!("large-{number}");
+        let grant = cluster
+            .put(mooring_proto::ClientId(9), key.as_bytes(), 60 << 20)
+            .expect("there is room");
+        assert_eq!(grant.replicas[0].slot, 1, "only the larger segment holds it below its mark");
+        cluster.remove(key.as_bytes(), false).expect("nobody reads it");
+    }
+}

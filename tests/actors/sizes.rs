@@ -230,6 +230,7 @@ fn a_pool_full_of_hard_pins_gives_no_hint_since_waiting_changes_nothing() {
         assert!(refusal.retry_after_ms.is_some(), "the lease ends: {refusal:?}");
         crate::common::put_with(&mut cluster, b"small", MIB / 4, &pinned);
         cluster.remove(b"read", true).expect("forced");
+        cluster.advance(50);
         let refusal = start(&mut cluster).expect_err("too much is pinned");
         assert_eq!((refusal.code, refusal.retry_after_ms), (ErrorCode::NoSpace, None));
         cluster.advance(20_000);

@@ -5,12 +5,14 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use mooring_proto::SegmentId;
 use mooring_proto::client::{Client, ClientConfig, ClientTls};
 use mooring_proto::message::segment::Segment;
+use mooring_proto::message::session::ALPN_STORE;
+use mooring_proto::{SegmentId, close};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 use crate::harness::{PATIENCE, Process, free_port, mooring, run};
+use crate::peer::{Dial, Peer, in_time};
 use crate::pool::{Pool, patterned, rpc};
 
 #[test]
@@ -92,6 +94,33 @@ fn garbage_on_the_data_port_disturbs_nobody() {
     }
     pool.put("key", b"value");
     assert_eq!(pool.done(&["get", "key"]), b"value");
+}
+
+#[tokio::test]
+async fn a_request_that_trickles_in_is_given_ten_seconds() {
+    let pool = Pool::start(&[], 1);
+    let address = pool.stores[0].ready()["data"][0].as_str().unwrap().parse().unwrap();
+    let dial = Dial { alpn: ALPN_STORE.to_vec(), ..Dial::default() };
+    let peer = Peer::dial(address, dial).await.unwrap();
+    let started = Instant::now();
+    let (mut send, mut receive) = peer.send_unfinished(b"M").await;
+    let trickle = async {
+        let mut tick = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            tick.tick().await;
+            if send.write_all(&[0]).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    let ended = tokio::select! {
+        ended = in_time(receive.read_to_end(1 << 10)) => ended,
+        () = trickle => unreachable!(),
+    };
+    let reset = quinn::ReadError::Reset(close::TIMEOUT.into());
+    assert_eq!(ended.unwrap_err(), quinn::ReadToEndError::Read(reset));
+    let taken = started.elapsed();
+    assert!(taken > Duration::from_secs(9) && taken < Duration::from_secs(20), "{taken:?}");
 }
 
 #[test]

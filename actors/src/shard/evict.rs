@@ -23,11 +23,26 @@ impl Shard {
                 return;
             }
             budget -= 1;
-            if self.evict_oldest(now, index).is_none() {
+            // The last object of a segment stays, however large: without it the segment would be of no
+            // use for objects of its size.
+            if self.only_one_may_go(now, index) || self.evict_oldest(now, index).is_none() {
                 // Nothing here may go now. The pool sees it in the next report and orders anew.
                 self.segments.forgive_eviction(index);
             }
         }
+    }
+
+    /// Whether a single object is all that the shard has on a segment.
+    fn only_one_may_go(&mut self, now: Moment, index: SegmentIndex) -> bool {
+        self.ledger.settle_leases(index, now, SETTLED_MAX);
+        let ranges = self.ledger.ranges();
+        let oldest = ranges
+            .oldest(index, Recency::Idle)
+            .or_else(|| ranges.oldest(index, Recency::SoftPinned));
+        oldest.is_some_and(|range| {
+            ranges.length_bytes(range) == ranges.allocated_bytes(index)
+                && ranges.length_bytes(range) > self.segments.at(index).capacity_bytes / 2
+        })
     }
 
     /// Evicts the oldest replica of a segment, an unpinned one if there is any, and says how many

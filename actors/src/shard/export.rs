@@ -310,7 +310,7 @@ impl Export<'_> {
             size_bytes: objects.size_bytes(object),
             sequence: objects.sequence(object),
             lease_left_ms: lease_until.since_ms(self.now),
-            // Nobody reads during the lease that a restart gives, so the time before counts on.
+            // The lease that a restart gives is no access: the idle time before it goes on after it.
             idle_ms: objects
                 .idle_class(object)
                 .as_ms()

@@ -182,11 +182,16 @@ impl Shard {
         }
     }
 
-    /// Whether a segment could take another replica of an object of this size.
+    /// Whether a segment could take another replica of an object of this size. One that would nearly
+    /// fill the segment goes to a larger one if there is any: here it would push the segment over its
+    /// watermark by itself.
     fn usable(&self, index: SegmentIndex, size_bytes: u64, placed: &[RangeHandle]) -> bool {
         let segment = self.segments.at(index);
+        let fits_well = |capacity_bytes: u64| size_bytes <= capacity_bytes / 8 * 7;
         segment.placeable
             && segment.capacity_bytes >= size_bytes
+            && (fits_well(segment.capacity_bytes)
+                || !fits_well(self.segments.largest_capacity_bytes()))
             && placed.iter().all(|range| self.ledger.ranges().segment(*range) != index)
     }
 

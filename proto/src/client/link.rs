@@ -208,34 +208,55 @@ impl Link {
     }
 }
 
-/// Tells of a time without a master as often as people need to hear of it: once at its start, once
-/// of a certificate, and once at its end.
+/// Tells of a time without a master as often as people need to hear of it: once when it is lost,
+/// once of a certificate, and once when there is a master again.
 #[derive(Debug, Default)]
 struct Outage {
-    lost: bool,
-    refused: bool,
+    /// Since when there is none; `None` before the first session too.
+    since: Option<Instant>,
+    told_lost: bool,
+    told_refused: bool,
 }
 
 impl Outage {
     fn begin(&mut self, error: &ClientError) {
-        self.lost = true;
-        tracing::warn!(%error, "lost the master");
+        self.since = Some(Instant::now());
+        if is_restart(error) {
+            // Planned, and over in a moment unless something goes wrong.
+            tracing::info!(%error, "the master restarts");
+        } else {
+            self.tell_lost(error);
+        }
     }
 
     fn goes_on(&mut self, error: &ClientError) {
-        if matches!(error, ClientError::Tls(_)) && !self.refused {
-            self.refused = true;
+        if matches!(error, ClientError::Tls(_)) && !self.told_refused {
+            self.told_refused = true;
             tracing::warn!(%error, "certificate refused on the way to the master");
+        }
+        if self.since.is_some_and(|since| since.elapsed() >= RESTART_TAKES_MAX) {
+            self.tell_lost(error);
         }
         tracing::debug!(%error, "no connection to the master");
     }
 
     fn end(&mut self) {
-        if self.lost {
+        if self.since.is_some() {
             tracing::info!("connected to the master again");
         }
         *self = Outage::default();
     }
+
+    fn tell_lost(&mut self, error: &ClientError) {
+        if !self.told_lost {
+            self.told_lost = true;
+            tracing::warn!(%error, "lost the master");
+        }
+    }
+}
+
+fn is_restart(error: &ClientError) -> bool {
+    matches!(error, ClientError::Closed { code: Some(code), .. } if *code == close::RESTARTING.into())
 }
 
 /// Whether a master that was there before is gone for now, instead of there and unwilling.
@@ -266,6 +287,9 @@ const HELLO_MS: u64 = crate::limits::HELLO_TIMEOUT_MS;
 
 /// A connection that is closed sooner was not of use, so the pauses keep growing.
 const STABLE_AFTER: Duration = Duration::from_secs(2);
+
+/// A planned restart that takes longer is told of as a loss.
+const RESTART_TAKES_MAX: Duration = Duration::from_secs(10);
 
 /// A few round trips.
 const CLOSE_WITHIN: Duration = Duration::from_millis(200);

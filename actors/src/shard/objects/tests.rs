@@ -246,3 +246,21 @@ fn a_million_objects_with_keys_of_96_bytes_take_at_most_150_bytes_each() {
         assert_eq!(found.map(|handle| objects.sequence(handle)), Some(number * 3));
     }
 }
+
+#[test]
+fn an_idle_class_lasts_until_the_next_access_and_touches_nothing_else() {
+    let mut objects = Objects::new();
+    for number in 0..4 {
+        let handle = objects.insert(object(number));
+        objects.set_idle_class(handle, IdleClass(1023));
+        let flags = ObjectFlags { hard_pin: true, soft_pin: false };
+        objects.set_flags(handle, flags);
+        objects.set_shrunk(handle);
+        objects.set_state(handle, ObjectState::Readable);
+        assert_eq!(objects.idle_class(handle), IdleClass(1023));
+        objects.set_lease_until(handle, Moment::from_ms(7));
+        assert_eq!(objects.idle_class(handle), IdleClass::NONE);
+        assert_eq!(objects.flags(handle), flags);
+        assert!(objects.shrunk(handle) && objects.state(handle) == ObjectState::Readable);
+    }
+}
