@@ -30,6 +30,15 @@ pub(super) enum Placement {
     Refused(Refusal),
 }
 
+/// Which segments come into question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fit {
+    /// Those that the object leaves below their watermark.
+    Well,
+    /// Those that are large enough.
+    Barely,
+}
+
 /// What became of looking for one replica.
 enum Replica {
     Found(RangeHandle),
@@ -106,11 +115,20 @@ impl Shard {
         }
         if attempt == Attempt::First {
             let index = self.roomier_of_two();
-            if let Some(found) = self.try_segment(index, wanted.size_bytes, placed, effects) {
+            if self.suits(index, wanted.size_bytes)
+                && let Some(found) = self.try_segment(index, wanted.size_bytes, placed, effects)
+            {
                 return found;
             }
         }
-        self.try_every_segment(wanted.size_bytes, placed, effects)
+        match self.try_every_segment(wanted.size_bytes, Fit::Well, placed, effects) {
+            Replica::Nowhere
+                if wanted.size_bytes > self.segments.smallest_capacity_bytes() / 8 * 7 =>
+            {
+                self.try_every_segment(wanted.size_bytes, Fit::Barely, placed, effects)
+            }
+            found => found,
+        }
     }
 
     /// Two segments at random, and of these the one with the higher share of free bytes: spreads
@@ -150,6 +168,7 @@ impl Shard {
     fn try_every_segment(
         &mut self,
         size_bytes: u64,
+        fit: Fit,
         placed: &[RangeHandle],
         effects: &mut Vec<ShardEffect>,
     ) -> Replica {
@@ -159,7 +178,9 @@ impl Shard {
         let mut requested = false;
         for step in 0..count {
             let index = self.segments.placeable()[(start + step) % count];
-            if !self.usable(index, size_bytes, placed) {
+            if !self.usable(index, size_bytes, placed)
+                || fit == Fit::Well && !self.suits(index, size_bytes)
+            {
                 continue;
             }
             if self.ledger.ranges().can_fit(index, size_bytes)
@@ -182,17 +203,18 @@ impl Shard {
         }
     }
 
-    /// Whether a segment could take another replica of an object of this size. One that would nearly
-    /// fill the segment goes to a larger one if there is any: here it would push the segment over its
-    /// watermark by itself.
+    /// Whether a segment could take another replica of an object of this size.
     fn usable(&self, index: SegmentIndex, size_bytes: u64, placed: &[RangeHandle]) -> bool {
         let segment = self.segments.at(index);
-        let fits_well = |capacity_bytes: u64| size_bytes <= capacity_bytes / 8 * 7;
         segment.placeable
             && segment.capacity_bytes >= size_bytes
-            && (fits_well(segment.capacity_bytes)
-                || !fits_well(self.segments.largest_capacity_bytes()))
             && placed.iter().all(|range| self.ledger.ranges().segment(*range) != index)
+    }
+
+    /// Whether an object of this size leaves a segment below its watermark. One that nearly fills the
+    /// segment should go to a larger one if there is room: here it would be the next to be evicted.
+    fn suits(&self, index: SegmentIndex, size_bytes: u64) -> bool {
+        size_bytes <= self.segments.at(index).capacity_bytes / 8 * 7
     }
 
     fn allocate(&mut self, index: SegmentIndex, size_bytes: u64) -> Option<RangeHandle> {

@@ -22,6 +22,8 @@ pub(super) struct Segments {
     evicting: Vec<SegmentIndex>,
     /// Of the placeable segments.
     largest_capacity_bytes: u64,
+    /// Of the placeable segments.
+    smallest_capacity_bytes: u64,
     /// Where the pool has granted pages last.
     latest_grant: Option<SegmentIndex>,
 }
@@ -153,8 +155,15 @@ impl Segments {
         } else {
             self.placeable.retain(|other| *other != index);
         }
-        let capacities = self.placeable.iter().map(|index| self.at(*index).capacity_bytes);
-        self.largest_capacity_bytes = capacities.max().unwrap_or(0);
+        let capacities = || self.placeable.iter().map(|index| self.at(*index).capacity_bytes);
+        let (smallest, largest) = (capacities().min(), capacities().max());
+        self.smallest_capacity_bytes = smallest.unwrap_or(0);
+        self.largest_capacity_bytes = largest.unwrap_or(0);
+    }
+
+    /// The capacity of the smallest segment on which objects may be placed.
+    pub(super) fn smallest_capacity_bytes(&self) -> u64 {
+        self.smallest_capacity_bytes
     }
 
     /// The capacity of the largest segment on which objects may be placed.
