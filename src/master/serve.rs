@@ -41,7 +41,9 @@ pub(super) async fn serve(
     let Begun { config, seed, state, directory } =
         begin(&options, &admin, &rpc, &mut signals).await?;
     if options.handoff.is_some() && options.tls_files.is_none() {
-        tracing::warn!("--dev makes another certificate for each master: no client can come back");
+        tracing::info!(
+            "--dev makes another certificate: only clients of this user here can come back"
+        );
     }
     let probe_client = ClientId(rand::random());
     let core = match state {
