@@ -63,3 +63,31 @@ impl Drop for FaultGuard {
 
 /// A full mailbox of a thousand batches empties within some milliseconds.
 const RETRY_FULL_MS: u32 = 20;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    static FAULTS: AtomicU32 = AtomicU32::new(0);
+
+    // R55
+    #[test]
+    fn a_panic_of_the_core_is_a_fault_of_the_process_and_a_quiet_end_is_not() {
+        let guard = || FaultGuard {
+            actor: "shard",
+            on_fault: |_| {
+                FAULTS.fetch_add(1, Ordering::SeqCst);
+            },
+        };
+        drop(guard());
+        assert_eq!(FAULTS.load(Ordering::SeqCst), 0);
+        let panicked = std::panic::catch_unwind(|| {
+            let _guard = guard();
+            panic!("the core is not sound");
+        });
+        assert!(panicked.is_err());
+        assert_eq!(FAULTS.load(Ordering::SeqCst), 1);
+    }
+}

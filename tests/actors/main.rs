@@ -10,6 +10,7 @@ mod fullness;
 mod handoff;
 mod huge_segments;
 mod leases;
+mod mailboxes;
 mod parking;
 mod put_lifecycle;
 mod put_orders;

@@ -1,4 +1,4 @@
-//! Settings: from where they come, and that none is accepted and ignored.
+//! R53: Settings: from where they come, and that none is accepted and ignored.
 
 use std::collections::HashSet;
 use std::fs;
