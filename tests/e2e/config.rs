@@ -1,4 +1,4 @@
-//! R53: Settings: from where they come, and that none is accepted and ignored.
+//! Settings (R53): from where they come, and that none is accepted and ignored.
 
 use std::collections::HashSet;
 use std::fs;
