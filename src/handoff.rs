@@ -68,12 +68,6 @@
 //! has used the snapshot up. The lock lasts until the process ends, so the next master does not look
 //! before this one has recorded its shutdown.
 
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "a master does not use all of it; what it leaves is for the tools and the tests"
-)]
-
 mod bytes;
 mod clear;
 mod deadline;
@@ -98,24 +92,21 @@ mod snapshot;
 mod tests;
 mod writer;
 
-pub(crate) use clear::{ClearError, clear};
+pub(crate) use clear::clear;
 pub(crate) use deadline::Deadline;
 pub(crate) use decide::{Decision, FailurePolicy, Limits, decide};
 pub(crate) use directory::{
-    ClaimError, DirectoryError, HandoffDirectory, Leftovers, OpenError, Refusal, StartNote,
+    ClaimError, DirectoryError, HandoffDirectory, OpenError, Refusal, StartNote,
 };
 pub(crate) use error::ReadError;
 pub(crate) use export::{Export, ExportFailure, ExportOptions, Published};
 pub(crate) use found::Found;
 pub(crate) use inspect::{Inspection, inspect};
-pub(crate) use manifest::{Manifest, ShardFile, Times, Totals};
+pub(crate) use manifest::{Manifest, Times};
 pub(crate) use memory::{Admission, available_after_exit_bytes, available_bytes, estimate_bytes};
-pub(crate) use merge::MergedReader;
-pub(crate) use notes::{Note, ServingNote, ShutdownNote, ShutdownResult};
-pub(crate) use reader::ShardFileReader;
+pub(crate) use notes::{Note, ShutdownNote, ShutdownResult};
 pub(crate) use reason::{Cause, Reason};
 pub(crate) use snapshot::Snapshot;
-pub(crate) use writer::ShardFileWriter;
 
 const READY_NAME: &str = "READY";
 const CLAIMED_NAME: &str = "CLAIMED";

@@ -210,6 +210,7 @@ impl HandoffDirectory {
     ///
     /// # Errors
     /// What was found, with the reason that a snapshot would be skipped for.
+    #[cfg(test)]
     pub(crate) fn check(&self) -> Result<(), Cause> {
         match self.stage {
             Stage::Serving(incarnation) => self.held.check(incarnation),

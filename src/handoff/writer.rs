@@ -92,6 +92,7 @@ impl<O: Output> ShardFileWriter<O> {
     }
 
     /// Where the bytes went.
+    #[cfg(test)]
     pub(crate) fn into_output(self) -> O {
         self.output
     }

@@ -198,12 +198,23 @@ impl Shard {
         batch: &KeyBatch,
         sequences: &[u64],
     ) -> Vec<Result<(), Refusal>> {
+        self.each_put(incarnation, batch, sequences, |shard, object| shard.end_put(now, object))
+    }
+
+    /// Does something to the object of each put whose token is current.
+    fn each_put(
+        &mut self,
+        incarnation: Incarnation,
+        batch: &KeyBatch,
+        sequences: &[u64],
+        act: impl Fn(&mut Shard, ObjectHandle) -> Result<(), ErrorCode>,
+    ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
         for (index, sequence) in sequences.iter().enumerate() {
             self.look_ahead(batch, index);
             let answer = self
                 .object_of_put(incarnation, batch, index, *sequence)
-                .and_then(|object| self.end_put(now, object));
+                .and_then(|object| act(self, object));
             answers.push(answer.map_err(Refusal::from));
         }
         answers
@@ -240,15 +251,9 @@ impl Shard {
         batch: &KeyBatch,
         sequences: &[u64],
     ) -> Vec<Result<(), Refusal>> {
-        let mut answers = Vec::with_capacity(batch.len());
-        for (index, sequence) in sequences.iter().enumerate() {
-            self.look_ahead(batch, index);
-            let answer = self
-                .object_of_put(incarnation, batch, index, *sequence)
-                .and_then(|object| self.revoke_put(now, no_write_in_flight, object));
-            answers.push(answer.map_err(Refusal::from));
-        }
-        answers
+        self.each_put(incarnation, batch, sequences, |shard, object| {
+            shard.revoke_put(now, no_write_in_flight, object)
+        })
     }
 
     fn revoke_put(
