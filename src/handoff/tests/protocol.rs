@@ -286,6 +286,34 @@ fn a_directory_that_is_gone_is_an_error_at_every_step_and_never_a_snapshot() {
     assert!(directory.look().is_err());
 }
 
+/// What a full or read-only disk does, where no test may mount one: a file replaces no directory that
+/// has something in it.
+#[test]
+fn without_its_notes_a_start_does_not_serve_and_a_master_hands_nothing_over() {
+    let scratch = handed_over();
+    let obstacle = |name: &str| fs::create_dir_all(scratch.path().join(name).join("in the way"));
+    let mut directory = open(scratch.path());
+    directory.claim().unwrap();
+    obstacle("serving").unwrap();
+    let note = StartNote { incarnation: NEXT, now_wall_ms: CREATED_MS, outcome: "none".to_owned() };
+    for _ in 0..2 {
+        let refused = directory.begin_serving(note.clone());
+        assert!(matches!(refused, Err(DirectoryError::Io { .. })));
+    }
+    drop(directory);
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::AbortedPrevious));
+    fs::remove_dir_all(scratch.path().join("serving")).unwrap();
+
+    let directory = serving(scratch.path(), NEXT);
+    obstacle("last_shutdown").unwrap();
+    assert_eq!(export(&directory, options()).unwrap_err().cause.reason, Reason::WriteFailed);
+    let failed = ShutdownResult::Failed(Reason::WriteFailed);
+    assert!(directory.record_shutdown(&left(NEXT, failed)).is_err());
+    drop(directory);
+    assert!(!scratch.path().join("READY").exists());
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::Killed));
+}
+
 #[test]
 fn a_snapshot_without_the_file_of_each_shard_is_not_published() {
     let scratch = tempfile::tempdir().unwrap();
