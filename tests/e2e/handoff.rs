@@ -1,11 +1,16 @@
 //! Planned restarts: what the next master keeps, and how the one before leaves.
 
+mod disk;
 mod failures;
+mod kills;
 mod leaving;
+mod owners;
+mod pending;
 mod place;
 
 use std::time::{Duration, Instant};
 
+use mooring_proto::ErrorCode;
 use mooring_proto::client::{Client, PutOptions};
 use mooring_proto::message::session::PingRequest;
 
@@ -194,7 +199,7 @@ impl Values {
             let (key, length) = (format!("key-{number}"), 1 + number as usize * 977);
             let mut value = patterned(length);
             value[0] = number as u8;
-            client.put(&key, value.clone(), &PutOptions::default()).await.unwrap();
+            put_when_possible(client, &key, value.clone()).await;
             values.push((key, value));
         }
         Values(values)
@@ -207,6 +212,17 @@ impl Values {
         }
     }
 
+    /// Every object is what it was or is missing; gives how many are there.
+    async fn count_right(&self, client: &Client) -> usize {
+        let mut count = 0;
+        for (key, value) in &self.0 {
+            let Some(found) = client.fetch(key).await.unwrap() else { continue };
+            assert!(found == value[..], "{key}");
+            count += 1;
+        }
+        count
+    }
+
     async fn remove(&mut self, client: &Client, count: usize) {
         for (key, _) in self.0.drain(..count) {
             assert!(client.remove(&[&key], true).await.unwrap()[0].is_ok());
@@ -216,6 +232,20 @@ impl Values {
 
     fn extend(&mut self, more: Values) {
         self.0.extend(more.0);
+    }
+}
+
+/// Puts an object; waits for a store to come back, and for memory of a former master to be placed on.
+async fn put_when_possible(client: &Client, key: &str, value: Vec<u8>) {
+    let until = Instant::now() + crate::harness::PATIENCE;
+    loop {
+        match client.put(key, value.clone(), &PutOptions::default()).await {
+            Ok(()) => return,
+            Err(error) if error.code() == Some(ErrorCode::NoSegment) && Instant::now() < until => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            Err(error) => panic!("{key}: {error}"),
+        }
     }
 }
 

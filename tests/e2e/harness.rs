@@ -205,6 +205,15 @@ impl Master {
         value.unwrap().parse().unwrap()
     }
 
+    /// Waits until a metric is above a value.
+    pub(crate) fn wait_for_metric_above(&self, name: &str, value: f64) {
+        let until = Instant::now() + PATIENCE;
+        while self.metric(name) <= value {
+            assert!(Instant::now() < until, "{name} is {}", self.metric(name));
+            std::thread::sleep(PAUSE);
+        }
+    }
+
     /// Waits until a metric has a value.
     pub(crate) fn wait_for_metric(&self, name: &str, value: f64) {
         let until = Instant::now() + PATIENCE;

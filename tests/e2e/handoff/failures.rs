@@ -10,7 +10,7 @@ use super::place::Place;
 use crate::harness::{Master, Process, mooring, page_at};
 
 /// The reason why a master began empty, as its metrics and its log say.
-fn empty_because(master: &Master, reason: &str) {
+pub(super) fn empty_because(master: &Master, reason: &str) {
     let (_, page) = master.page("/metrics");
     let line = format!("master_handoff_restore_result{{result=\"{reason}\"}} 1\n");
     assert!(page.contains(&line), "{page}");
@@ -22,7 +22,7 @@ fn empty_because(master: &Master, reason: &str) {
 }
 
 /// What the pages of a master say that does not serve.
-fn refused_because(process: &mut Process, admin: SocketAddr, reason: &str) {
+pub(super) fn refused_because(process: &mut Process, admin: SocketAddr, reason: &str) {
     let refused = || {
         let (status, body) = page_at(admin, "/health");
         assert_eq!(status, 200);

@@ -3,8 +3,9 @@
 use std::cell::Cell;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use mooring_proto::SegmentId;
 use mooring_proto::client::{Client, ClientConfig, ClientTls};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -36,9 +37,27 @@ impl Place {
     pub(super) fn master(&self, flags: &[&str]) -> Master {
         let port = self.port.get().to_string();
         let ports = ["--rpc-port", &port, "--metrics-port", "0"];
-        let master = Master::of(Process::serving(&as_strs(&self.flags(&ports, flags))));
+        self.serving(&self.flags(&ports, flags))
+    }
+
+    /// The same without the handoff directory.
+    pub(super) fn master_without_directory(&self, flags: &[&str]) -> Master {
+        let port = self.port.get().to_string();
+        let ports = ["--rpc-port", &port, "--metrics-port", "0"];
+        self.serving(&self.secured(&ports, flags))
+    }
+
+    fn serving(&self, flags: &[String]) -> Master {
+        let master = Master::of(Process::serving(&as_strs(flags)));
         self.port.set(master.rpc().port());
         master
+    }
+
+    /// Starts a master at the port of the one before, and does not wait.
+    pub(super) fn starting(&self, flags: &[&str]) -> Process {
+        let port = self.port.get().to_string();
+        let ports = ["--rpc-port", &port, "--metrics-port", "0"];
+        Process::starting(&as_strs(&self.flags(&ports, flags)))
     }
 
     /// Starts a master at ports of its own and does not wait; also gives where its pages are.
@@ -65,12 +84,25 @@ impl Place {
 
     /// Starts a store that stays.
     pub(super) fn add_store(&mut self) {
+        self.add_store_at(0);
+    }
+
+    /// Starts a store that stays, on this port.
+    pub(super) fn add_store_at(&mut self, port: u16) {
+        let port = port.to_string();
         let (master, [certificate, key]) = (self.address(), &self.files.member);
         let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
         let flags = ["store", "--address", "127.0.0.1", "--memory", "32MiB", "--master", &master];
         let tls = ["--tls-ca", self.files.roots(), "--tls-cert", certificate, "--tls-key", key];
-        let store = Process::serving(&[&flags[..], &tls].concat());
+        let store = Process::serving(&[&flags[..], &tls, &["--data-port", &port]].concat());
         self.stores.push(store);
+    }
+
+    /// Where the first store serves.
+    pub(super) fn store_port(&self) -> u16 {
+        let ready = self.stores[0].ready();
+        let address: SocketAddr = ready["data"][0].as_str().unwrap().parse().unwrap();
+        address.port()
     }
 
     /// Sends all stores a signal.
@@ -89,6 +121,25 @@ impl Place {
         let [certificate, key] = &self.files.member;
         let tls = ClientTls::ca(self.files.roots()).with_identity(certificate, key);
         Client::connect(ClientConfig::new(self.address(), tls)).await.unwrap()
+    }
+
+    /// The segments of the store that was added last.
+    pub(super) fn store_segments(&self) -> Vec<SegmentId> {
+        let ready = self.stores.last().unwrap().ready();
+        let segments = ready["segments"].as_array().unwrap().iter();
+        let number = |segment: &Value| u128::from_str_radix(segment.as_str().unwrap(), 16).unwrap();
+        segments.map(|segment| SegmentId(number(segment))).collect()
+    }
+
+    /// Where clients reach the master, and the files of their certificate and its key.
+    pub(super) fn reach(&self) -> [String; 3] {
+        let [certificate, key] = self.files.member.each_ref().map(|path| path.to_str().unwrap());
+        [self.address(), certificate.to_owned(), key.to_owned()]
+    }
+
+    /// The file of the roots that all certificates lead to.
+    pub(super) fn roots(&self) -> &str {
+        self.files.roots()
     }
 
     /// What `mooring handoff inspect` says.
@@ -114,18 +165,48 @@ impl Place {
         fs::write(&path, bytes).unwrap();
     }
 
+    /// Keeps a copy of the whole directory.
+    pub(super) fn copy(&self) -> TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        copy_tree(&self.directory(), copy.path());
+        copy
+    }
+
+    /// Replaces the whole directory by a copy.
+    pub(super) fn put_back(&self, copy: &TempDir) {
+        fs::remove_dir_all(self.directory()).unwrap();
+        copy_tree(copy.path(), &self.directory());
+    }
+
     fn address(&self) -> String {
         format!("localhost:{}", self.port.get())
     }
 
     fn flags(&self, ports: &[&str], flags: &[&str]) -> Vec<String> {
+        let directory = self.directory();
+        let handoff = ["--handoff-dir", directory.to_str().unwrap()];
+        self.secured(ports, &[&handoff, flags].concat())
+    }
+
+    fn secured(&self, ports: &[&str], flags: &[&str]) -> Vec<String> {
         let [certificate, key] = self.files.member.each_ref().map(|path| path.to_str().unwrap());
         let tls = ["--tls-cert", certificate, "--tls-key", key];
         let ca = ["--tls-client-ca", self.files.roots()];
-        let directory = self.directory();
-        let handoff = ["--handoff-dir", directory.to_str().unwrap()];
-        let all = [&["master"][..], ports, &tls, &ca, &handoff, flags].concat();
+        let all = [&["master"][..], ports, &tls, &ca, flags].concat();
         all.into_iter().map(str::to_owned).collect()
+    }
+}
+
+pub(super) fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
     }
 }
 
