@@ -40,10 +40,19 @@ pub(super) fn begin(options: &MasterOptions, admin: &Admin) -> Result<Begun, Com
     admin.note(|progress| progress.handoff = Some(HandoffReport::default()));
     let mut told = None;
     loop {
-        let fault = match attempt(options, handoff, admin) {
+        // What keeps it from serving stays on the pages until it is gone: an attempt that fails again
+        // would show something else for a moment.
+        if told.is_none() {
+            admin.note(|progress| {
+                progress.state = StartState::Waiting;
+                progress.reason = None;
+            });
+        }
+        let fault = match attempt(options, handoff, admin, told.is_none()) {
             Ok(Attempt::Begun(begun)) => return Ok(*begun),
             Ok(Attempt::Refused(refusal)) => {
                 wait_until_cleared(&refusal);
+                told = None;
                 continue;
             }
             Err(StartError::Open(error @ OpenError::Held { .. })) => {
@@ -116,13 +125,12 @@ fn attempt(
     options: &MasterOptions,
     handoff: &HandoffOptions,
     admin: &Admin,
+    is_first: bool,
 ) -> Result<Attempt, StartError> {
-    admin.note(|progress| {
-        progress.state = StartState::Waiting;
-        progress.reason = None;
-    });
     let mut directory = HandoffDirectory::open(&handoff.directory, handoff.lock_wait)?;
-    admin.note(|progress| progress.state = StartState::Starting);
+    if is_first {
+        admin.note(|progress| progress.state = StartState::Starting);
+    }
     let found = directory.look()?;
     let now_wall_ms = now_wall_ms();
     note_found(admin, &found, now_wall_ms);
@@ -153,7 +161,8 @@ fn note_found(admin: &Admin, found: &Found, now_wall_ms: u64) {
         let report = progress.handoff.get_or_insert_default();
         report.last_shutdown = found.last_shutdown.as_ref().and_then(Note::sound).cloned();
         let snapshot_age = age_ms.map(Duration::from_millis);
-        report.restore = RestoreReport { snapshot_age, ..RestoreReport::default() };
+        let result = report.restore.result;
+        report.restore = RestoreReport { snapshot_age, result, ..RestoreReport::default() };
     });
 }
 
@@ -164,7 +173,10 @@ fn take_over(
     handoff: &HandoffOptions,
     admin: &Admin,
 ) -> Result<Result<Restored, Cause>, StartError> {
-    admin.note(|progress| progress.state = StartState::Restoring);
+    admin.note(|progress| {
+        progress.state = StartState::Restoring;
+        progress.reason = None;
+    });
     let started = Instant::now();
     let snapshot = match directory.claim() {
         Ok(snapshot) => snapshot,

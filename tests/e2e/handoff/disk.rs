@@ -5,11 +5,12 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use super::Values;
 use super::failures::{empty_because, refused_because};
 use super::place::Place;
-use crate::harness::Master;
+use crate::harness::{Master, page_at};
 
 /// A file system in memory, of a few pages. It is gone when this is dropped.
 struct SmallDisk(PathBuf);
@@ -127,6 +128,12 @@ fn a_start_on_a_full_disk_waits_for_room() {
     let (mut process, admin) = place.starting_elsewhere(&[]);
     process.expect_error("does not serve");
     refused_because(&mut process, admin, "No space left");
+    // It tries again each second, and the pages say the same all the time.
+    let looked = Instant::now();
+    while looked.elapsed() < Duration::from_millis(1_100) {
+        let (status, body) = page_at(admin, "/ready");
+        assert!(status == 503 && body.contains("No space left"), "{status} {body}");
+    }
     disk.empty();
     let ready = process.ready_path();
     process.wait_until("it serves", || ready.exists());
