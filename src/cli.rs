@@ -127,10 +127,14 @@ fn run_arguments(mut arguments: Vec<OsString>) -> Result<ExitCode, CommandError>
         Err(error) => return Ok(report_usage(&command, &error)),
     };
     if let Command::Config(ConfigArgs { subject: Some(subject) }) = &cli.command {
-        if let ConfigSubject::Master(args) = subject {
-            master::check(args)?;
-        }
+        let lack = match subject {
+            ConfigSubject::Master(args) => master::check(args)?,
+            ConfigSubject::Store(_) | ConfigSubject::Demo(_) => None,
+        };
         print!("{}", config::effective(&command, &matches, &file));
+        if let Some(lack) = lack {
+            eprintln!("note: a master does not start with this yet: {lack}");
+        }
         return Ok(ExitCode::SUCCESS);
     }
     logging::start(&cli.log, cli.command.log_subject())?;

@@ -17,8 +17,10 @@ pub(crate) mod units;
 
 use std::fmt::{self, Display};
 use std::future::Future;
+use std::io;
 
 use mooring_proto::client::ClientError;
+use mooring_proto::limits::KEY_BYTES_MAX;
 
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]
@@ -33,6 +35,17 @@ impl CommandError {
     /// A failure with what was attempted before its cause.
     pub(crate) fn failed(attempt: impl Display, cause: impl Display) -> CommandError {
         CommandError::Failed(format!("{attempt}: {cause}"))
+    }
+
+    /// A port that cannot be bound, with a way out if another process has it.
+    pub(crate) fn unbound(attempt: impl Display, flag: &str, error: &io::Error) -> CommandError {
+        if error.kind() != io::ErrorKind::AddrInUse {
+            return CommandError::failed(attempt, error);
+        }
+        CommandError::Failed(format!(
+            "{attempt}: {error}; another process has this port: end it, or give another one with \
+             {flag}, where 0 takes any that is free"
+        ))
     }
 
     /// What the process ends with: 2 for arguments, 1 for the rest.
@@ -58,6 +71,14 @@ impl From<ClientError> for CommandError {
     fn from(error: ClientError) -> CommandError {
         // The text may be that of a peer.
         CommandError::Failed(table::printable(&error.to_string()))
+    }
+}
+
+/// Reads a key from the command line.
+pub(crate) fn key(text: &str) -> Result<String, String> {
+    match text.len() {
+        1..=KEY_BYTES_MAX => Ok(text.to_owned()),
+        bytes => Err(format!("a key has 1 to {KEY_BYTES_MAX} bytes, and this one has {bytes}")),
     }
 }
 

@@ -23,12 +23,25 @@ use crate::frontend::quic;
 use crate::tls::ServerTls;
 use crate::tls::probe::ProbeIdentity;
 
-/// Checks what arguments say together; each alone was checked when it was read.
+/// Checks what arguments say together; each alone was checked when it was read. Gives what a start
+/// still lacks, where that is only to say which certificate it shows.
 ///
 /// # Errors
 /// Arguments, naming the flags.
-pub(crate) fn check(args: &MasterArgs) -> Result<(), CommandError> {
-    MasterOptions::new(args).map(|_| ())
+pub(crate) fn check(args: &MasterArgs) -> Result<Option<String>, CommandError> {
+    let says_nothing_of_tls = !args.dev
+        && args.tls_cert.is_none()
+        && args.tls_key.is_none()
+        && args.tls_client_ca.is_none();
+    match MasterOptions::new(args) {
+        Ok(_) => Ok(None),
+        Err(lack) if says_nothing_of_tls => {
+            // Everything else is checked all the same.
+            let with_one = MasterArgs { dev: true, ..args.clone() };
+            MasterOptions::new(&with_one).map(|_| Some(lack.to_string()))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Runs a master until it is told to leave.
@@ -81,11 +94,12 @@ impl Opened {
                 Some(address) => SocketAddr::new(address, options.rpc_port).to_string(),
                 None => format!("any address, port {}", options.rpc_port),
             };
-            CommandError::failed(format!("cannot bind UDP {address} (--rpc-port)"), error)
+            let attempt = format!("cannot bind UDP {address} (--rpc-port)");
+            CommandError::unbound(attempt, "--rpc-port", &error)
         })?;
         let admin = TcpListener::bind(options.metrics).map_err(|error| {
             let attempt = format!("cannot bind TCP {} (--metrics-port)", options.metrics);
-            CommandError::failed(attempt, error)
+            CommandError::unbound(attempt, "--metrics-port", &error)
         })?;
         // Now that the ports are its own, the file cannot be that of a master that serves on them.
         if let Some(path) = &options.ready_file {

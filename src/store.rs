@@ -36,9 +36,10 @@ use self::mounts::Mounts;
 use self::range::RangeService;
 use self::ready::Ready;
 use crate::command::connect::MasterAddressArgs;
-use crate::command::units::ByteSize;
+use crate::command::units::{ByteSize, human_bytes};
 use crate::command::{self, CommandError};
 use crate::config;
+use crate::handoff::available_bytes;
 use crate::tls::ServerTls;
 
 /// Run a store: contribute memory to the pool and serve it to clients
@@ -218,12 +219,23 @@ fn map_memories(
     let mut random = StdRng::from_os_rng();
     (0..args.segments)
         .map(|_| {
-            let memory = SegmentMemory::map(segment_bytes, huge_pages).map_err(|error| {
-                CommandError::failed(format!("cannot map {segment_bytes} bytes"), error)
-            })?;
+            let memory = SegmentMemory::map(segment_bytes, huge_pages)
+                .map_err(|error| unmapped(args, segment_bytes, &error))?;
             Ok((SegmentId(random.random()), memory))
         })
         .collect()
+}
+
+fn unmapped(args: &StoreArgs, segment_bytes: usize, error: &std::io::Error) -> CommandError {
+    let free = match available_bytes() {
+        Some(bytes) => format!("; {} are free here", human_bytes(bytes)),
+        None => String::new(),
+    };
+    CommandError::Failed(format!(
+        "--memory {}: the system does not give {segment_bytes} bytes for one of {} segments: \
+         {error}{free}; give less --memory, or raise what limits the process",
+        args.memory, args.segments
+    ))
 }
 
 /// What the process is told from outside.

@@ -9,8 +9,8 @@ mod verifier;
 
 use std::sync::Arc;
 
-use mooring_proto::client::ClientError;
 use mooring_proto::client::tls::{fingerprint, provider};
+use mooring_proto::client::{ClientError, tls_hint};
 use quinn::crypto::rustls::QuicServerConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::server::danger::ClientCertVerifier;
@@ -133,6 +133,11 @@ pub(crate) fn parse_fingerprint(text: &str) -> Option<[u8; 32]> {
     Some(fingerprint)
 }
 
+fn with_hint(error: &rustls::Error) -> String {
+    let text = error.to_string();
+    format!("{text}{}", tls_hint(&text))
+}
+
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
@@ -143,7 +148,7 @@ pub(crate) enum TlsError {
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
     /// The parts do not fit together.
-    #[error("certificate and key: {0}")]
+    #[error("certificate and key: {}", with_hint(.0))]
     Unusable(#[from] rustls::Error),
     /// The roots of clients are of no use.
     #[error("certificates of clients: {0}")]

@@ -42,7 +42,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
 
 pub use self::config::ClientConfig;
-pub use self::error::ClientError;
+pub use self::error::{ClientError, tls_hint};
 pub use self::mounts::Mounts;
 pub use self::requests::Leased;
 use self::shared::Shared;

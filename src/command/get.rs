@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use mooring_proto::client::Client;
+use mooring_proto::message::inspect::{SegmentState, SegmentUse};
 
 use super::connect::ClientArgs;
 use super::lines::Batches;
@@ -15,7 +17,7 @@ use super::{CommandError, progress};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GetArgs {
     /// The key
-    #[arg(value_name = "KEY", required_unless_present = "lines")]
+    #[arg(value_name = "KEY", value_parser = super::key, required_unless_present = "lines")]
     key: Option<String>,
 
     /// Get the object of each line of this file (`-` for the standard input), which is its key, and
@@ -50,9 +52,13 @@ async fn get_key(args: &GetArgs, key: &str) -> Result<ExitCode, CommandError> {
     let spinner = progress::transfer_spinner(u64::MAX, "getting");
     let outcome = client.fetch(key).await;
     spinner.finish_and_clear();
+    let pending = match &outcome {
+        Ok(None) => pending_note(&client).await,
+        _ => String::new(),
+    };
     client.close().await;
     let found = outcome.map_err(|error| CommandError::failed(key, error))?;
-    let value = found.ok_or_else(|| CommandError::failed(key, "not found"))?;
+    let value = found.ok_or_else(|| CommandError::failed(key, format!("not found{pending}")))?;
     let mut output = Output::open(args.output.as_deref())?;
     output.write(&value)?;
     output.finish()?;
@@ -84,9 +90,31 @@ async fn get_lines(args: &GetArgs, path: &Path) -> Result<ExitCode, CommandError
             }
         }
     }
+    if missing > 0 {
+        let pending = pending_note(&client).await;
+        if !pending.is_empty() {
+            eprintln!("{missing} keys not found{pending}");
+        }
+    }
     client.close().await;
     output.finish()?;
     Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Why an object that is missing may be there soon: after a planned restart nothing on a segment is
+/// readable before its store is back. Empty if that is not so, or cannot be learned.
+async fn pending_note(client: &Client) -> String {
+    let Ok(reply) = client.list_segments().await else { return String::new() };
+    let is_pending = |used: &&SegmentUse| used.state == SegmentState::Pending;
+    match reply.segments.iter().filter(is_pending).count() {
+        0 => String::new(),
+        1 => "; 1 segment is pending after a restart, try again when its store is back".to_owned(),
+        count => {
+            format!(
+                "; {count} segments are pending after a restart, try again when their stores are back"
+            )
+        }
+    }
 }
 
 /// Where the bytes go.

@@ -22,7 +22,7 @@ use crate::config;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PutArgs {
     /// The key, 1 to 4096 bytes
-    #[arg(value_name = "KEY", required_unless_present = "lines", requires = "file")]
+    #[arg(value_name = "KEY", value_parser = super::key, required_unless_present = "lines", requires = "file")]
     key: Option<String>,
 
     /// The file with the bytes of the object, `-` for the standard input

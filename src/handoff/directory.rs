@@ -381,13 +381,31 @@ pub(crate) enum OpenError {
         waited: Duration,
     },
     /// It cannot be made, or its lock cannot.
-    #[error("the handoff directory {} is of no use: {source}", path.display())]
+    #[error("the handoff directory {} is of no use: {source}; {}", path.display(), way_out(source))]
     Unusable {
         /// The directory.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
     },
+}
+
+/// What a person can do about a directory of no use.
+fn way_out(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            "something that is no directory has this name: move it away, or name another directory \
+             with --handoff-dir"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "let the user of the master write there, or name another directory with --handoff-dir"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "mount it so that it can be written to, or name another directory with --handoff-dir"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room on its disk",
+        _ => "make it a directory on a local disk, or name another one with --handoff-dir",
+    }
 }
 
 /// Why a step in the directory was not done.

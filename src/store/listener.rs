@@ -40,7 +40,8 @@ pub(crate) fn open(
     });
     opened.map_err(|error| {
         let address = address.map_or("any address".to_owned(), |address| address.to_string());
-        CommandError::failed(format!("cannot open UDP port {port} on {address}"), error)
+        let attempt = format!("cannot open UDP port {port} on {address} (--data-port)");
+        CommandError::unbound(attempt, "--data-port", &error)
     })
 }
 

@@ -55,3 +55,17 @@ fn a_file_that_is_of_no_use_is_named() {
         assert!(error.to_string().contains("empty.pem"), "{error}");
     }
 }
+
+#[test]
+fn a_certificate_of_version_1_is_refused_with_a_way_to_make_one_of_version_3() {
+    // As the verifier names it.
+    let fault = rustls::OtherError(Arc::new(webpki_fault()));
+    let error = TlsError::Unusable(rustls::CertificateError::Other(fault).into()).to_string();
+    assert!(error.contains("version 1") && error.contains("-extfile"), "{error}");
+    let other = TlsError::Unusable(rustls::Error::DecryptError).to_string();
+    assert!(!other.contains("version"), "{other}");
+}
+
+fn webpki_fault() -> std::io::Error {
+    std::io::Error::other("UnsupportedCertVersion")
+}

@@ -63,6 +63,21 @@ fn many_small_objects_travel_as_lines() {
 }
 
 #[test]
+fn a_key_of_no_length_is_refused_by_name() {
+    let keys = ["", &"k".repeat(4097)];
+    for command in [&["put", "KEY", "/dev/null"][..], &["get", "KEY"]] {
+        for key in keys {
+            let given: Vec<_> =
+                command.iter().map(|word| if *word == "KEY" { key } else { word }).collect();
+            let output = run(&given);
+            assert_eq!(output.status.code(), Some(2));
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert!(error.contains("KEY") && error.contains("1 to 4096 bytes"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn missing_keys_are_told_by_text_and_exit_code() {
     let pool = Pool::start(&[], 1);
     pool.put("there", b"value");

@@ -232,6 +232,20 @@ fn the_effective_configuration_is_a_configuration_file() {
 }
 
 #[test]
+fn the_configuration_of_a_master_that_lacks_a_certificate_is_shown_with_a_note() {
+    let output = run(&["config"]);
+    assert_eq!(output.status.code(), Some(0));
+    let (toml, note) = (String::from_utf8(output.stdout), String::from_utf8(output.stderr));
+    assert_eq!(line_of(&toml.unwrap(), "rpc-port"), "rpc-port = 50051 # default");
+    let note = note.unwrap();
+    assert!(note.starts_with("note: ") && note.contains("--tls-cert FILE"), "{note}");
+    // Everything else that is wrong still is.
+    let wrong = run(&["config", "master", "--put-start-release-timeout-sec", "5"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert_eq!(run(&["config", "master", "--tls-cert", "cert.pem"]).status.code(), Some(2));
+}
+
+#[test]
 fn what_is_wrong_is_refused_by_name_with_status_2() {
     let unknown = file_with("master", "rpc-prot", "1");
     let bad = file_with("master", "rpc-port", "x");

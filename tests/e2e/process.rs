@@ -19,6 +19,7 @@ fn a_second_master_on_the_same_port_ends_with_its_name() {
     assert_eq!(second.status.code(), Some(1));
     let error = String::from_utf8(second.stderr).unwrap();
     assert!(error.contains(&format!("port {port}")) && error.contains("in use"), "{error}");
+    assert!(error.contains("give another one with --rpc-port"), "{error}");
 }
 
 #[test]

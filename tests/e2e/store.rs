@@ -133,6 +133,19 @@ fn memory_that_makes_no_segments_is_refused_by_name() {
 }
 
 #[test]
+fn more_memory_than_there_is_is_refused_with_a_way_out() {
+    let pool = Pool::start(&[], 0);
+    let address = pool.rpc().to_string();
+    let sha256 = pool.master.ready()["cert_sha256"].as_str().unwrap().to_owned();
+    // More than the addresses of a process.
+    let flags = ["store", "--memory", "200TiB", "--master", &address, "--pin-sha256", &sha256];
+    let output = run(&flags);
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("--memory 200TiB") && error.contains("give less"), "{error}");
+}
+
+#[test]
 fn with_mutual_tls_members_are_served_and_strangers_are_not() {
     let directory = tempfile::tempdir().unwrap();
     let files = Authority::new().files(directory.path());

@@ -166,10 +166,12 @@ impl From<ConnectionError> for ClientError {
                 reason: String::from_utf8_lossy(&closed.reason).into_owned(),
             },
             ConnectionError::ConnectionClosed(closed) if is_tls(closed.error_code.into()) => {
-                ClientError::Tls(format!("refused by the peer: {closed}"))
+                let text = closed.to_string();
+                ClientError::Tls(format!("refused by the peer: {text}{}", tls_hint(&text)))
             }
             ConnectionError::TransportError(error) if is_tls(error.code.into()) => {
-                ClientError::Tls(error.to_string())
+                let text = error.to_string();
+                ClientError::Tls(format!("{text}{}", tls_hint(&text)))
             }
             other => ClientError::Closed { code: None, reason: other.to_string() },
         }
@@ -209,6 +211,16 @@ impl From<ReadToEndError> for ClientError {
             }
         }
     }
+}
+
+/// What to do about a fault that the text of an error of TLS names, to stand behind it; empty if there
+/// is nothing to say.
+pub fn tls_hint(text: &str) -> &'static str {
+    if text.contains("UnsupportedCertVersion") {
+        return "; the certificate is X.509 version 1, and 3 is needed: `openssl x509 -req` makes \
+                one if it is given -extfile with a line `subjectAltName=DNS:HOST`";
+    }
+    ""
 }
 
 fn is_tls(code: u64) -> bool {

@@ -131,6 +131,7 @@ fn a_directory_of_no_use_is_told_and_waited_for() {
     let (mut process, admin) = place.starting_elsewhere(&[]);
     process.expect_error("does not serve");
     refused_because(&mut process, admin, "is of no use");
+    refused_because(&mut process, admin, "move it away");
     fs::remove_file(place.directory()).unwrap();
     let ready = process.ready_path();
     process.wait_until("it serves", || ready.exists());

@@ -78,6 +78,8 @@ async fn a_put_or_a_remove_of_a_pending_key_outlives_the_return_of_its_store() {
     let master = place.master(&["--shards", "2"]);
     place.add_store();
     assert_eq!(master.metric("master_handoff_segments_pending"), 1.0);
+    let missing = place.refused(&["get", "key-3"]);
+    assert!(missing.contains("key-3: not found; 1 segment is pending"), "{missing}");
     let options = PutOptions::default();
     client.put("key-1", b"another".to_vec(), &options).await.unwrap();
     let removed = client.remove(&["key-2"], false).await.unwrap();
@@ -85,6 +87,8 @@ async fn a_put_or_a_remove_of_a_pending_key_outlives_the_return_of_its_store() {
     place.signal_stores(libc::SIGCONT);
     super::wait_until_confirmed(&master, 1);
     assert_eq!(client.fetch("key-1").await.unwrap().unwrap(), b"another"[..]);
+    let missing = place.refused(&["get", "key-2"]);
+    assert!(!missing.contains("pending"), "{missing}");
     assert_eq!(client.fetch("key-2").await.unwrap(), None);
     values.0.retain(|(key, _)| key != "key-1" && key != "key-2");
     values.check(&client).await;

@@ -142,6 +142,15 @@ impl Place {
         self.files.roots()
     }
 
+    /// Runs a client command that must fail with 1; gives what it says.
+    pub(super) fn refused(&self, command: &[&str]) -> String {
+        let [address, certificate, key] = self.reach();
+        let tls = ["--tls-ca", self.roots(), "--tls-cert", &certificate, "--tls-key", &key];
+        let output = run(&[command, &["--master", &address], &tls].concat());
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
     /// What `mooring handoff inspect` says.
     pub(super) fn inspect(&self) -> Value {
         let directory = self.directory();
