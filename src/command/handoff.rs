@@ -41,18 +41,22 @@ struct InspectArgs {
     #[arg(long)]
     json: bool,
 
-    /// An older snapshot is not restored; as the master is told; a plain number is seconds, else
-    /// with a unit
+    /// An older snapshot is not restored; as the master is told, also by its environment and its
+    /// table in the file; a plain number is seconds, else with a unit
     #[arg(long, default_value = "120s", value_name = "TIME", value_parser = seconds)]
+    #[arg(env = "MOORING_MASTER_HANDOFF_MAX_AGE_SEC")]
     handoff_max_age_sec: Duration,
 
     /// What a start does when a handoff was expected and cannot be used, serve_empty or refuse; as
     /// the master is told
     #[arg(long, default_value_t = FailurePolicy::ServeEmpty, value_name = "POLICY")]
+    #[arg(env = "MOORING_MASTER_HANDOFF_FAILURE_POLICY")]
     handoff_failure_policy: FailurePolicy,
 
     /// Added to the estimate of the memory that a restore takes, in percent; as the master is told
     #[arg(long, default_value_t = 15, value_name = "PERCENT")]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=1000))]
+    #[arg(env = "MOORING_MASTER_HANDOFF_RESTORE_MARGIN_PERCENT")]
     handoff_restore_margin_percent: u32,
 }
 
@@ -124,6 +128,7 @@ fn as_json(found: &Inspection) -> Value {
         "incarnation": manifest.map(|manifest| manifest.incarnation.to_string()),
         "version": manifest.map(|manifest| manifest.version.as_str()),
         "restore_memory_bytes": manifest.map(|_| handoff::estimate_bytes(&totals, 0)),
+        "held_by_pid": found.held_by_pid,
         "serving": found.serving,
         "last_shutdown": found.last_shutdown,
     })
@@ -131,11 +136,24 @@ fn as_json(found: &Inspection) -> Value {
 
 fn as_text(found: &Inspection) -> String {
     let mut rows = vec![("state", found.state.to_owned())];
-    let would = match found.cause() {
-        Some(cause) => format!("{}: {}", found.decision.name(), cause),
-        None => found.decision.name().to_owned(),
-    };
-    rows.push(("a start would", would));
+    let decision = found.decision.name();
+    match found.held_by_pid {
+        None => {
+            let why = found.cause().map_or(String::new(), |cause| format!(": {cause}"));
+            rows.push(("a start would", format!("{decision}{why}")));
+        }
+        Some(pid) => {
+            let doing = match &found.serving {
+                Some(note) if note.pid == pid => "a master is serving with it",
+                _ => "a master is starting or leaving",
+            };
+            rows.push(("lock", format!("held by process {pid}: {doing}")));
+            let wait = "wait for that process to end, and then see what it has left";
+            rows.push(("a start would", wait.to_owned()));
+            let why = found.cause().map_or(String::new(), |cause| format!(": {}", cause.reason));
+            rows.push(("if it were killed", format!("{decision}{why}")));
+        }
+    }
     if let Some(snapshot) = &found.snapshot {
         rows.push(("bytes", human_bytes(snapshot.bytes)));
         let format = snapshot.format.map_or("unknown".to_owned(), |format| format.to_string());
@@ -153,8 +171,12 @@ fn as_text(found: &Inspection) -> String {
         rows.push(("memory to restore", human_bytes(handoff::estimate_bytes(&totals, 0))));
     }
     if let Some(serving) = &found.serving {
+        let until = match found.held_by_pid {
+            Some(_) => "now",
+            None => "or until it ended without leaving",
+        };
         let text = format!(
-            "{} as process {}, or until it was killed; its start: {}",
+            "{} as process {}, {until}; its start: {}",
             serving.incarnation, serving.pid, serving.start
         );
         rows.push(("serving", text));

@@ -75,8 +75,12 @@ impl ConfigFile {
         let table = text.parse::<toml::Table>().map_err(|error| wrong(error.to_string()))?;
         let mut settings = Vec::new();
         flatten("", &table, &mut settings);
-        // What all client commands share comes first, so that the table of a command overrides it.
-        settings.sort_by_key(|setting| setting.table != CLIENT_TABLE);
+        // What commands share comes first, so that the table of a command overrides it.
+        settings.sort_by_key(|setting| match setting.table.as_str() {
+            CLIENT_TABLE => 0,
+            INSPECT_PATH => 2,
+            _ => 1,
+        });
 
         let commands = leaves(command);
         let mut injections: Vec<Injection> = Vec::new();
@@ -222,7 +226,11 @@ fn flags_of(command: &Command) -> Vec<Arg> {
 /// The subcommands whose flag a setting is, with its value checked.
 fn place(commands: &[(String, Vec<Arg>)], setting: &Setting) -> Result<Vec<Injection>, String> {
     let Setting { table, key, value } = setting;
-    let concerns = |path: &str| path == table || (table == CLIENT_TABLE && is_client(path));
+    let concerns = |path: &str| {
+        path == table
+            || (table == CLIENT_TABLE && is_client(path))
+            || (table == MASTER_TABLE && path == INSPECT_PATH)
+    };
     let concerned: Vec<_> = commands.iter().filter(|(path, _)| concerns(path)).collect();
     if concerned.is_empty() {
         return Err(format!("unknown table [{table}], allowed are {}", tables(commands)));
@@ -246,7 +254,8 @@ fn place(commands: &[(String, Vec<Arg>)], setting: &Setting) -> Result<Vec<Injec
         }
     }
     if injections.is_empty() {
-        let flags: Vec<_> = concerned.iter().flat_map(|(_, flags)| flags).collect();
+        let own = concerned.iter().filter(|(path, _)| path == table || table == CLIENT_TABLE);
+        let flags: Vec<_> = own.flat_map(|(_, flags)| flags).collect();
         return Err(format!(
             "unknown key {}, allowed are {}",
             place_name(table, key),
@@ -328,6 +337,12 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The table of what all client commands share.
 const CLIENT_TABLE: &str = "client";
+
+/// The table of the master.
+const MASTER_TABLE: &str = "master";
+
+/// The command that tells what a start of the master would do, so it reads the same settings.
+const INSPECT_PATH: &str = "handoff.inspect";
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::decide::{Decision, FailurePolicy, Limits, decide};
 use super::found::{Found, SnapshotFound, look};
+use super::lock::Lock;
 use super::manifest::{Manifest, Totals};
 use super::notes::{Note, ServingNote, ShutdownNote};
 use super::reason::Cause;
@@ -22,6 +23,8 @@ pub(crate) struct Inspection {
     pub(crate) snapshot: Option<SnapshotFound>,
     /// What a start would do. A start waits before that for a master that holds the lock.
     pub(crate) decision: Decision,
+    /// The process that holds the lock, if there is one and the system tells.
+    pub(crate) held_by_pid: Option<u32>,
     /// The master that serves or was killed.
     pub(crate) serving: Option<ServingNote>,
     /// How the last master left.
@@ -46,6 +49,7 @@ pub(crate) fn inspect(
     Ok(Inspection {
         state: state(&found),
         decision,
+        held_by_pid: Lock::holder(path),
         serving: found.serving.as_ref().and_then(Note::sound).cloned(),
         last_shutdown: found.last_shutdown.as_ref().and_then(Note::sound).cloned(),
         snapshot: found.ready.or(found.claimed),

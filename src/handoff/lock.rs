@@ -85,6 +85,16 @@ impl Lock {
         }
     }
 
+    /// The process that holds the lock of a directory, by what the system lists; none if nobody does,
+    /// or the system does not tell. It neither takes nor tries the lock, so it is in nobody's way.
+    pub(super) fn holder(directory: &Path) -> Option<u32> {
+        let path = directory.join(LOCK_NAME);
+        let found = std::fs::metadata(&path).ok()?;
+        let signed = File::open(&path).ok().and_then(|mut file| signature(&mut file));
+        let listed = std::fs::read_to_string("/proc/locks").ok()?;
+        listed.lines().find_map(|line| holder_in(line, found.dev(), found.ino(), signed))
+    }
+
     /// Whether the file of this name is still the one that is locked.
     pub(super) fn is_in_place(&self) -> io::Result<bool> {
         let held = self.file.metadata()?;
@@ -103,6 +113,21 @@ impl Lock {
             tracing::debug!(%error, "the lock does not name its process");
         }
     }
+}
+
+/// The process in a line of `/proc/locks`, if it holds this file. File systems with volumes list
+/// another device than the file has; then the process must be the one that has signed it.
+fn holder_in(line: &str, device: u64, inode: u64, signed: Option<u32>) -> Option<u32> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    // A line with an arrow is of a process that waits.
+    let &[_, "FLOCK", _, "WRITE", process, file, ..] = words.as_slice() else { return None };
+    let process = process.parse().ok()?;
+    let mut parts = file.split(':');
+    let major = u32::from_str_radix(parts.next()?, 16).ok()?;
+    let minor = u32::from_str_radix(parts.next()?, 16).ok()?;
+    let is_file = parts.next()?.parse() == Ok(inode);
+    let is_device = rustix::fs::makedev(major, minor) == device;
+    (is_file && (is_device || signed == Some(process))).then_some(process)
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -151,6 +176,37 @@ mod tests {
         });
         assert!(second.is_ok());
         assert_eq!(tries, 3);
+    }
+
+    #[test]
+    fn whoever_holds_the_lock_is_known_without_trying_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        assert_eq!(Lock::holder(scratch.path()), None);
+        let lock = Lock::take(scratch.path(), Duration::ZERO).unwrap();
+        assert_eq!(Lock::holder(scratch.path()), Some(std::process::id()));
+        drop(lock);
+        assert_eq!(Lock::holder(scratch.path()), None);
+    }
+
+    #[test]
+    fn a_line_of_another_file_or_of_a_process_that_waits_names_nobody() {
+        let device = rustix::fs::makedev(0xfe, 1);
+        let holder = |line, signed| holder_in(line, device, 77, signed);
+        let line = "1: FLOCK  ADVISORY  WRITE 23536 fe:01:77 0 EOF";
+        assert_eq!(holder(line, None), Some(23536));
+        let other_device = "1: FLOCK  ADVISORY  WRITE 23536 00:2a:77 0 EOF";
+        assert_eq!(holder(other_device, Some(1)), None);
+        assert_eq!(holder(other_device, Some(23536)), Some(23536));
+        let others = [
+            "1: FLOCK  ADVISORY  WRITE 23536 fe:01:78 0 EOF",
+            "1: -> FLOCK  ADVISORY  WRITE 23536 fe:01:77 0 EOF",
+            "1: POSIX  ADVISORY  WRITE 23536 fe:01:77 0 EOF",
+            "1: FLOCK  ADVISORY  WRITE 23536",
+            "",
+        ];
+        for line in others {
+            assert_eq!(holder(line, Some(23536)), None, "{line}");
+        }
     }
 
     #[test]

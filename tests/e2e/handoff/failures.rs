@@ -62,6 +62,46 @@ async fn a_killed_master_leaves_nothing_and_the_next_begins_empty() {
     }
 }
 
+/// A look at the directory of a master that serves does not read as if it had died.
+#[test]
+fn a_look_says_that_a_master_is_serving() {
+    let place = Place::new();
+    let master = place.master(&[]);
+    let pid = master.process.ready()["pid"].clone();
+    assert_eq!(place.inspect()["held_by_pid"], pid);
+    let directory = place.directory();
+    let look = ["handoff", "inspect", directory.to_str().unwrap()];
+    let text = String::from_utf8(crate::harness::run(&look).stdout).unwrap();
+    assert!(text.contains(&format!("held by process {pid}: a master is serving")), "{text}");
+    assert!(!text.contains("ended without"), "{text}");
+    place.leave(master);
+    assert!(place.inspect()["held_by_pid"].is_null());
+}
+
+/// What a start would do depends on how the master is told, so a look reads that too.
+#[test]
+fn a_look_knows_the_environment_and_the_file_of_the_master() {
+    let place = Place::new();
+    place.leave(place.master(&[]));
+    place.damage("shard-0000");
+    let directory = place.directory();
+    let look = ["handoff", "inspect", directory.to_str().unwrap(), "--json"];
+    let would = |mut command: std::process::Command| {
+        let told: serde_json::Value =
+            serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        told["would"].clone()
+    };
+    assert_eq!(would(mooring(&look)), "serve_empty");
+    let mut by_variable = mooring(&look);
+    by_variable.env("MOORING_MASTER_HANDOFF_FAILURE_POLICY", "refuse");
+    assert_eq!(would(by_variable), "refuse");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), "[master]\nhandoff-failure-policy = 'refuse'\n").unwrap();
+    let mut by_file = mooring(&look);
+    by_file.arg("--config").arg(file.path());
+    assert_eq!(would(by_file), "refuse");
+}
+
 /// R46 (a) and (f): a snapshot is claimed once.
 #[test]
 fn a_start_that_ended_before_it_served_has_used_the_snapshot_up() {
