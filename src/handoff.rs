@@ -69,6 +69,7 @@
 //! before this one has recorded its shutdown.
 
 mod bytes;
+mod chunks;
 mod clear;
 mod deadline;
 mod decide;

@@ -8,6 +8,7 @@ use mooring_proto::Incarnation;
 
 use super::ReadError;
 use super::bytes::Cursor;
+use super::chunks::add_chunk;
 use super::deadline::Deadline;
 use super::format::{
     CHUNK_BYTES_MAX, CHUNK_HEADER_BYTES, PREAMBLE_BYTES, SHARD_HEADER_BYTES, SHARD_MAGIC,
@@ -15,7 +16,6 @@ use super::format::{
 };
 use super::manifest::ShardFile;
 use super::record::{Body, Parsed, RecordFault, decode};
-use super::writer::add_chunk;
 
 /// Gives the records of one file, in order of place. A chunk is checked before its first record
 /// is given, the file as a whole before its end is: what was read must not be used before

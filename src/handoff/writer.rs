@@ -1,53 +1,35 @@
 //! Writes the file of one shard.
 
 use std::fs::File;
-use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
 
 use mooring_actors::handoff::{ExportError, RangePlace, RangeRecord, RecordSink, ShardRecord};
 use mooring_proto::Incarnation;
 
+use super::chunks::{Chunk, ChunkWriter, Output, write_error};
 use super::deadline::Deadline;
-use super::format::{
-    CHUNK_BYTES, CHUNK_BYTES_MAX, CHUNK_HEADER_BYTES, RECORD_BYTES_MAX, SHARD_MAGIC, preamble,
-};
+use super::format::{CHUNK_BYTES, RECORD_BYTES_MAX, SHARD_MAGIC, preamble};
 use super::manifest::ShardFile;
 use super::record::encode;
 
-/// Where the bytes of a file go.
-pub(crate) trait Output: Write + Send {
-    /// Makes what was written durable.
-    ///
-    /// # Errors
-    /// What the system says.
-    fn sync(&mut self) -> io::Result<()>;
-}
-
-impl Output for File {
-    fn sync(&mut self) -> io::Result<()> {
-        self.sync_data()
-    }
-}
-
-/// Takes the records of one shard and writes them in chunks. It allocates one buffer, at its start.
-/// After an error every further call gives the same one, and the file is of no use.
+/// Takes the records of one shard and writes them in chunks. It allocates a few buffers, and none for
+/// a record. After an error every further call gives the same one, and the file is of no use.
 #[derive(Debug)]
 pub(crate) struct ShardFileWriter<O: Output = File> {
-    output: O,
+    chunks: ChunkWriter<O>,
     file: ShardFile,
-    name: String,
     deadline: Deadline,
     durable: bool,
-    /// The header of the chunk and what its payload is so far.
-    chunk: Vec<u8>,
-    records: u32,
-    chunks: u32,
+    chunk: Chunk,
     /// The place of the record before, also of that in the chunk before.
     last: Option<RangePlace>,
     /// The place of the record before in this chunk.
     before: Option<RangePlace>,
     failure: Option<ExportError>,
     finished: Finished,
+    /// Where the bytes went, once the file is finished.
+    #[cfg(test)]
+    output: Option<O>,
 }
 
 /// What the file is once it is finished, for whoever has given the writer away.
@@ -66,24 +48,21 @@ impl<O: Output> ShardFileWriter<O> {
         deadline: Deadline,
         durable: bool,
     ) -> Result<ShardFileWriter<O>, ExportError> {
-        let mut chunk = Vec::with_capacity(CHUNK_HEADER_BYTES + CHUNK_BYTES_MAX);
-        chunk.resize(CHUNK_HEADER_BYTES, 0);
-        let mut writer = ShardFileWriter {
-            output,
+        let header = header(index, incarnation);
+        let (chunks, chunk) = ChunkWriter::new(ShardFile::name_of(index), output, &header)?;
+        Ok(ShardFileWriter {
+            chunks,
             file: ShardFile { index, ..ShardFile::default() },
-            name: ShardFile::name_of(index),
             deadline,
             durable,
             chunk,
-            records: 0,
-            chunks: 0,
             last: None,
             before: None,
             failure: None,
             finished: Finished::default(),
-        };
-        writer.write_header(incarnation)?;
-        Ok(writer)
+            #[cfg(test)]
+            output: None,
+        })
     }
 
     /// Where the file is told once it is finished.
@@ -91,9 +70,9 @@ impl<O: Output> ShardFileWriter<O> {
         self.finished.clone()
     }
 
-    /// Where the bytes went.
+    /// Where the bytes went, if the file is finished.
     #[cfg(test)]
-    pub(crate) fn into_output(self) -> O {
+    pub(crate) fn into_output(self) -> Option<O> {
         self.output
     }
 
@@ -102,42 +81,44 @@ impl<O: Output> ShardFileWriter<O> {
         if (found.objects, found.holds) != (record.objects, record.holds) {
             return Err(ExportError::Write(format!(
                 "{}: the shard has {} objects and {} holds, but gave {} and {}",
-                self.name, record.objects, record.holds, found.objects, found.holds
+                self.name(),
+                record.objects,
+                record.holds,
+                found.objects,
+                found.holds
             )));
         }
         self.file.record = *record;
-        if self.records > 0 {
+        if self.chunk.records > 0 {
             self.write_chunk()?;
         }
         // The empty one is the end.
         self.write_chunk()?;
+        let mut written = self.chunks.end()?;
         if self.durable {
-            self.output.sync().map_err(|error| write_error(&self.name, &error))?;
+            written.output.sync().map_err(|error| write_error(&self.name(), &error))?;
         }
+        self.file.length_bytes = written.length_bytes;
+        self.file.checksum = written.checksum;
         // It was not set: after the end there is only failure.
         let _ = self.finished.set(self.file);
+        #[cfg(test)]
+        {
+            self.output = Some(written.output);
+        }
         Ok(())
     }
 
-    fn write_header(&mut self, incarnation: Incarnation) -> Result<(), ExportError> {
-        let mut header = preamble(SHARD_MAGIC).to_vec();
-        let mut identity = self.file.index.to_le_bytes().to_vec();
-        identity.extend_from_slice(&incarnation.0.to_le_bytes());
-        let checksum = crc32c::crc32c(&identity);
-        header.extend_from_slice(&identity);
-        header.extend_from_slice(&checksum.to_le_bytes());
-        self.output.write_all(&header).map_err(|error| write_error(&self.name, &error))?;
-        self.file.length_bytes = header.len() as u64;
-        self.file.checksum = crc32c::crc32c(&header);
-        Ok(())
+    fn name(&self) -> String {
+        ShardFile::name_of(self.file.index)
     }
 
     fn take(&mut self, record: &RangeRecord<'_>) -> Result<(), ExportError> {
         self.check(record)?;
         let place = record.place();
-        encode(record, self.before, &mut self.chunk);
+        encode(record, self.before, &mut self.chunk.bytes);
         (self.last, self.before) = (Some(place), Some(place));
-        self.records += 1;
+        self.chunk.records += 1;
         self.file.ranges += 1;
         match record {
             RangeRecord::Object(object) => {
@@ -147,11 +128,7 @@ impl<O: Output> ShardFileWriter<O> {
             RangeRecord::Hold { .. } => self.file.record.holds += 1,
             RangeRecord::Replica { .. } => {}
         }
-        if self.chunk.len() >= CHUNK_HEADER_BYTES + CHUNK_BYTES {
-            self.write_chunk()
-        } else {
-            Ok(())
-        }
+        if self.chunk.payload_bytes() >= CHUNK_BYTES { self.write_chunk() } else { Ok(()) }
     }
 
     /// A shard that gives such records has lost its bearings, so nothing of it may be kept.
@@ -166,29 +143,15 @@ impl<O: Output> ShardFileWriter<O> {
             }
             _ => return Ok(()),
         };
-        Err(ExportError::Write(format!("{}: the record at {place:?} is {fault}", self.name)))
+        Err(ExportError::Write(format!("{}: the record at {place:?} is {fault}", self.name())))
     }
 
     fn write_chunk(&mut self) -> Result<(), ExportError> {
         if self.deadline.has_passed() {
             return Err(ExportError::Deadline);
         }
-        let payload_bytes = self.chunk.len() - CHUNK_HEADER_BYTES;
-        let length = u32::try_from(payload_bytes).unwrap_or(u32::MAX);
-        self.chunk[4..8].copy_from_slice(&length.to_le_bytes());
-        self.chunk[8..12].copy_from_slice(&self.records.to_le_bytes());
-        self.chunk[12..16].copy_from_slice(&self.chunks.to_le_bytes());
-        let checksum = crc32c::crc32c(&self.chunk[4..]);
-        self.chunk[..4].copy_from_slice(&checksum.to_le_bytes());
-        self.output.write_all(&self.chunk).map_err(|error| write_error(&self.name, &error))?;
-
-        self.file.checksum =
-            add_chunk(self.file.checksum, &checksum.to_le_bytes(), checksum, self.chunk.len() - 4);
-        self.file.length_bytes += self.chunk.len() as u64;
-        self.chunks = self.chunks.wrapping_add(1);
-        self.chunk.truncate(CHUNK_HEADER_BYTES);
-        (self.records, self.before) = (0, None);
-        Ok(())
+        self.before = None;
+        self.chunks.exchange(&mut self.chunk)
     }
 }
 
@@ -207,18 +170,19 @@ impl<O: Output> RecordSink for ShardFileWriter<O> {
             return Err(failure.clone());
         }
         let outcome = self.end(record);
-        let over = || ExportError::Write(format!("{} is finished already", self.name));
+        let over = || ExportError::Write(format!("{} is finished already", self.name()));
         self.failure = Some(outcome.clone().err().unwrap_or_else(over));
         outcome
     }
 }
 
-/// The checksum of a file with one more chunk: its first four bytes, which are the checksum of the
-/// others, and those. The payload is not looked at again.
-pub(super) fn add_chunk(file: u32, first: &[u8; 4], others: u32, others_bytes: usize) -> u32 {
-    crc32c::crc32c_combine(crc32c::crc32c_append(file, first), others, others_bytes)
-}
-
-fn write_error(name: &str, error: &io::Error) -> ExportError {
-    ExportError::Write(format!("{name}: {error}"))
+/// What comes before the chunks.
+fn header(index: u32, incarnation: Incarnation) -> Vec<u8> {
+    let mut header = preamble(SHARD_MAGIC).to_vec();
+    let mut identity = index.to_le_bytes().to_vec();
+    identity.extend_from_slice(&incarnation.0.to_le_bytes());
+    let checksum = crc32c::crc32c(&identity);
+    header.extend_from_slice(&identity);
+    header.extend_from_slice(&checksum.to_le_bytes());
+    header
 }

@@ -7,11 +7,12 @@ use proptest::prelude::*;
 use super::sample::{
     self, Owned, WRITER, counts, file, manifest, object, place, ranges, read, write_all,
 };
+use crate::handoff::chunks::Output;
 use crate::handoff::deadline::Deadline;
 use crate::handoff::merge::MergedReader;
 use crate::handoff::reader::ShardFileReader;
 use crate::handoff::reason::Reason;
-use crate::handoff::writer::{Output, ShardFileWriter};
+use crate::handoff::writer::ShardFileWriter;
 
 /// Records in order, of all kinds.
 fn records() -> impl Strategy<Value = Vec<Owned>> {
@@ -166,7 +167,7 @@ fn a_file_that_is_finished_takes_nothing_more() {
     let finished = *writer.finished().get().unwrap();
     assert!(writer.finish(&counts(&records)).is_err());
     assert!(writer.range(&object(place(u32::MAX, u64::MAX), b"late").record()).is_err());
-    assert_eq!(read(&finished, &writer.into_output()), Ok(records));
+    assert_eq!(read(&finished, &writer.into_output().unwrap()), Ok(records));
 }
 
 #[test]

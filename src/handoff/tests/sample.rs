@@ -11,6 +11,7 @@ use mooring_actors::handoff::{
 use mooring_proto::message::segment::Segment;
 use mooring_proto::{ClientId, Incarnation, SegmentId};
 
+use crate::handoff::chunks::Output;
 use crate::handoff::deadline::Deadline;
 use crate::handoff::directory::{HandoffDirectory, StartNote};
 use crate::handoff::error::ReadError;
@@ -19,7 +20,7 @@ use crate::handoff::manifest::{Manifest, ShardFile, Times};
 use crate::handoff::notes::{ShutdownNote, ShutdownResult};
 use crate::handoff::reader::ShardFileReader;
 use crate::handoff::snapshot::Snapshot;
-use crate::handoff::writer::{Output, ShardFileWriter};
+use crate::handoff::writer::ShardFileWriter;
 
 /// The master that writes the samples.
 pub(in crate::handoff) const WRITER: Incarnation = Incarnation(0x0123_4567_89ab_cdef);
@@ -182,7 +183,7 @@ pub(in crate::handoff) fn file(index: u32, records: &[Owned]) -> (ShardFile, Vec
         ShardFileWriter::new(Vec::new(), index, WRITER, Deadline::NEVER, true).unwrap();
     write_all(&mut writer, records).unwrap();
     writer.finish(&counts(records)).unwrap();
-    (*writer.finished().get().unwrap(), writer.into_output())
+    (*writer.finished().get().unwrap(), writer.into_output().unwrap())
 }
 
 pub(in crate::handoff) fn write_all(
