@@ -7,7 +7,7 @@ use mooring_proto::error::ErrorCode;
 
 use super::message::{PeerMessage, ShardEffect, ShardMessage, ShardReply, ShardRequest};
 use super::objects::{ObjectHandle, ObjectState};
-use super::ranges::{RangeHandle, RangeState, SegmentIndex};
+use super::ranges::{Passed, RangeHandle, RangeState, SegmentIndex};
 use super::remove::Sweep;
 use super::state::Shard;
 use crate::handoff::{ExportError, ObjectRecord, RangePlace, RangeRecord, RecordSink, ShardRecord};
@@ -175,18 +175,11 @@ impl Shard {
             aliens.sort_unstable_by_key(|range| std::cmp::Reverse(offset_of(range)));
             export.record.aliens += aliens.len() as u64;
             let mut result = Ok(());
-            let mut ahead = Vec::with_capacity(RANGES_AHEAD);
-            self.walk(index, |range, state| {
-                if state != RangeState::Free {
-                    ahead.push((range, state));
-                }
-                if ahead.len() == RANGES_AHEAD {
-                    result = export.ranges(place, &mut ahead, &mut aliens, sink);
-                }
+            self.ledger.ranges().survey(index, |passed| {
+                result = export.ranges(place, passed, &mut aliens, sink);
                 if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });
             result?;
-            export.ranges(place, &mut ahead, &mut aliens, sink)?;
             export.aliens_below(place, u64::MAX, &mut aliens, sink)?;
         }
         Ok(export.record)
@@ -205,27 +198,35 @@ struct Export<'a> {
 
 impl Export<'_> {
     /// The next ranges in order. Records and keys lie in the order in which objects came, not in that
-    /// of their ranges, so most of them are out of the cache: all of a stretch are fetched at once
-    /// instead of one after the other.
+    /// of their ranges, so most of them are out of the cache: they are asked for well before their
+    /// turn, first the record, which tells where the key is.
     fn ranges(
         &mut self,
         place: u32,
-        ahead: &mut Vec<(RangeHandle, RangeState)>,
+        passed: &[Passed],
         aliens: &mut Vec<RangeHandle>,
         sink: &mut dyn RecordSink,
     ) -> Result<(), ExportError> {
         let ledger = &self.shard.ledger;
-        let used = || ahead.iter().filter(|(_, state)| *state == RangeState::Used);
-        for (range, _) in used() {
-            ledger.objects().prefetch(ledger.owner(*range));
-        }
-        for (range, _) in used() {
-            ledger.prefetch_key(ledger.owner(*range));
-        }
-        for (range, state) in ahead.drain(..) {
-            let offset_bytes = self.shard.ledger.ranges().offset_bytes(range);
-            self.aliens_below(place, offset_bytes, aliens, sink)?;
-            self.range(place, range, state, sink)?;
+        let fetch_record = |range: &Passed| {
+            if range.state == RangeState::Used {
+                ledger.objects().prefetch(ObjectHandle(range.owner));
+            }
+        };
+        let fetch_key = |range: &Passed| {
+            if range.state == RangeState::Used {
+                ledger.prefetch_whole_key(ObjectHandle(range.owner));
+            }
+        };
+        passed.iter().take(2 * AHEAD).for_each(fetch_record);
+        passed.iter().take(AHEAD).for_each(fetch_key);
+        for (at, range) in passed.iter().enumerate() {
+            passed.get(at + 2 * AHEAD).into_iter().for_each(fetch_record);
+            passed.get(at + AHEAD).into_iter().for_each(fetch_key);
+            if !aliens.is_empty() {
+                self.aliens_below(place, range.offset_bytes, aliens, sink)?;
+            }
+            self.range(place, range, sink)?;
         }
         Ok(())
     }
@@ -240,7 +241,7 @@ impl Export<'_> {
     ) -> Result<(), ExportError> {
         let ranges = self.shard.ledger.ranges();
         while let Some(alien) = aliens.pop_if(|range| ranges.offset_bytes(*range) < offset_bytes) {
-            self.range(place, alien, RangeState::Used, sink)?;
+            self.range(place, &ranges.passed(alien), sink)?;
         }
         Ok(())
     }
@@ -248,32 +249,31 @@ impl Export<'_> {
     fn range(
         &mut self,
         segment: u32,
-        range: RangeHandle,
-        state: RangeState,
+        range: &Passed,
         sink: &mut dyn RecordSink,
     ) -> Result<(), ExportError> {
         let ledger = &self.shard.ledger;
-        let place = RangePlace { segment, offset_bytes: ledger.ranges().offset_bytes(range) };
-        if state == RangeState::Used {
-            let object = ledger.owner(range);
-            if ledger.objects().state(object) == ObjectState::Readable {
-                return self.object(place, object, sink);
-            }
+        let place = RangePlace { segment, offset_bytes: range.offset_bytes };
+        if range.state == RangeState::Used
+            && ledger.objects().state(ObjectHandle(range.owner)) == ObjectState::Readable
+        {
+            return self.object(place, range, sink);
         }
-        let Some(until) = self.shard.in_use_until(range, state) else { return Ok(()) };
+        let Some(until) = self.shard.in_use_until(range.range, range.state) else { return Ok(()) };
         let left_ms = until.since_ms(self.now);
         if left_ms == 0 {
             return Ok(());
         }
         self.record.holds += 1;
-        let length_bytes = ledger.ranges().length_bytes(range);
+        let length_bytes = ledger.ranges().length_bytes(range.range);
         sink.range(&RangeRecord::Hold { place, length_bytes, left_ms })
     }
 
     /// How many replicas of an object lie on segments that are handed over.
-    fn handed_over_replicas(&self, object: ObjectHandle) -> usize {
+    fn handed_over_replicas(&self, range: &Passed) -> usize {
         let ledger = &self.shard.ledger;
-        if ledger.replicas(object).nth(1).is_none() {
+        let object = ObjectHandle(range.owner);
+        if range.sibling.is_none() && ledger.first_range(object) == range.range {
             return 1;
         }
         let handed_over = |range: &RangeHandle| {
@@ -286,9 +286,10 @@ impl Export<'_> {
     fn object(
         &mut self,
         place: RangePlace,
-        object: ObjectHandle,
+        range: &Passed,
         sink: &mut dyn RecordSink,
     ) -> Result<(), ExportError> {
+        let object = ObjectHandle(range.owner);
         if !self.ordinals.is_empty()
             && let Some(&ordinal) = self.ordinals.get(&object)
         {
@@ -296,7 +297,7 @@ impl Export<'_> {
         }
         let shard = self.shard;
         let objects = shard.ledger.objects();
-        let replicas = self.handed_over_replicas(object);
+        let replicas = self.handed_over_replicas(range);
         if replicas > 1 {
             self.ordinals.insert(object, self.record.objects);
         }
@@ -325,6 +326,6 @@ impl Export<'_> {
     }
 }
 
-/// Ranges whose records and keys are fetched together: more than the processor can have on their way
-/// at once, and few enough to stay in its first cache.
-const RANGES_AHEAD: usize = 32;
+/// So many ranges before its turn the key of an object is asked for, and twice as many before it the
+/// record: longer than the memory takes, and few enough to stay in the first cache.
+const AHEAD: usize = 12;

@@ -139,6 +139,20 @@ impl Keys {
         }
     }
 
+    /// Asks the processor for a key, given its length; of a long one for the beginning, after which it
+    /// goes on by itself.
+    #[inline]
+    pub(crate) fn prefetch_whole(&self, address: KeyAddress, length: usize) {
+        if let Some(chunk) = self.chunks.get(address.chunk()) {
+            let first = address.at();
+            let last = first + HEADER_BYTES + length.min(LINES_ASKED_FOR * CACHE_LINE_BYTES) - 1;
+            let lines = (first..last).step_by(CACHE_LINE_BYTES).chain([last]);
+            for byte in lines.filter_map(|at| chunk.bytes().get(at)) {
+                prefetch(byte);
+            }
+        }
+    }
+
     /// Whether holes take so much that cleaning should keep step with the removals: a step of at
     /// least sixteen times the removed bytes does.
     pub(crate) fn needs_cleaning(&self) -> bool {
@@ -329,6 +343,9 @@ const DEAD_RANKS: usize = 64;
 const STALE_HOLES_PER_PUSH: usize = 8;
 
 const CACHE_LINE_BYTES: usize = 64;
+
+/// From there on the processor sees for itself that lines follow one another.
+const LINES_ASKED_FOR: usize = 4;
 
 #[cfg(test)]
 mod tests;

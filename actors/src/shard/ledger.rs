@@ -355,9 +355,10 @@ impl Ledger {
         Some(object)
     }
 
-    /// Brings the key of an object nearer.
-    pub(super) fn prefetch_key(&self, object: ObjectHandle) {
-        self.keys.prefetch(self.objects.key(object));
+    /// Brings all of an object's key nearer.
+    pub(super) fn prefetch_whole_key(&self, object: ObjectHandle) {
+        let length = usize::from(self.objects.key_length(object));
+        self.keys.prefetch_whole(self.objects.key(object), length);
     }
 
     /// Brings key and first range of a likely object nearer.

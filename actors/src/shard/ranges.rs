@@ -22,6 +22,7 @@ mod recency;
 mod segment;
 mod slab;
 mod spans;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -35,6 +36,7 @@ use crate::shard::prefetch::prefetch;
 pub(crate) use self::laying::LayError;
 use self::segment::SegmentRanges;
 use self::slab::Slab;
+pub(crate) use self::survey::Passed;
 
 /// All spans and ranges of one shard.
 pub(crate) struct Ranges {

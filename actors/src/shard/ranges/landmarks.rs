@@ -126,3 +126,6 @@ const fn position(block: u64) -> (usize, u64) {
 /// 1 MiB of 64-byte granules: a few objects of the usual size lie in it, so that a landmark saves a
 /// walk and yet costs little for each object.
 const BLOCK_SHIFT: u32 = 14;
+
+/// The length of a block.
+pub(super) const BLOCK_GRANULES: u64 = 1 << BLOCK_SHIFT;

@@ -84,7 +84,7 @@ impl SegmentRanges {
     }
 
     /// The range in which a granule lies, else the first one above it.
-    fn at_or_after(&self, nodes: &Slab, granule: u64) -> Option<RangeHandle> {
+    pub(super) fn at_or_after(&self, nodes: &Slab, granule: u64) -> Option<RangeHandle> {
         let below = self.spans.range(..=granule).next_back();
         let Some((&span_start, span)) = below.filter(|(_, s)| nodes[s.end].granule() > granule)
         else {
@@ -109,7 +109,7 @@ impl SegmentRanges {
     }
 
     /// The first range of the first span that begins at or after a granule.
-    fn first_from(&self, granule: u64) -> Option<RangeHandle> {
+    pub(super) fn first_from(&self, granule: u64) -> Option<RangeHandle> {
         let spans = (Bound::Included(granule), Bound::Unbounded);
         self.spans.range(spans).next().map(|(_, span)| span.first)
     }

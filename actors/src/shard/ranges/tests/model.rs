@@ -371,6 +371,7 @@ impl Pair {
             self.compare_totals(segment);
             self.compare_ranges(segment);
             self.compare_walk(segment, PageRun::new(0, pages));
+            self.compare_survey(segment);
         }
     }
 
@@ -451,6 +452,17 @@ impl Pair {
             found.push((ranges.offset_bytes(range), ranges.length_bytes(range), state));
             ControlFlow::Continue(())
         });
+        assert_eq!(found, expected);
+    }
+
+    fn compare_survey(&self, segment: usize) {
+        let mut found = Vec::new();
+        self.ranges.survey(index(segment), |passed| {
+            found.extend(passed.iter().map(|range| (range.offset_bytes, range.state)));
+            ControlFlow::Continue(())
+        });
+        let model = self.model[segment].ranges.iter();
+        let expected: Vec<_> = model.map(|(offset, range)| (*offset, range.state)).collect();
         assert_eq!(found, expected);
     }
 
