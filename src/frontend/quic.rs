@@ -7,6 +7,7 @@
 
 mod budget;
 mod connection;
+mod farewell;
 mod listener;
 mod probe;
 mod reply;

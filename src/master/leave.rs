@@ -61,8 +61,9 @@ async fn drain(leaving: &Leaving, times: &Times) {
         }
         Err(failure) => Err(failure),
     };
-    // What was written just before is not waited for by anybody else.
-    tokio::time::sleep(LAST_REPLIES_TIME).await;
+    // What was written just before the signal is not waited for by anybody else.
+    let left = LAST_REPLIES_TIME.saturating_sub(times.started.elapsed());
+    leaving.listener.flush(left).await;
     leaving.listener.close(FAREWELL_TIME).await;
     let Some(handover) = &leaving.handover else { return };
     let outcome = match outcome {
@@ -226,10 +227,11 @@ const REST_TIME: Duration = Duration::from_secs(3);
 /// cost it.
 const GOODBYE_TIME: Duration = Duration::from_millis(400);
 
-/// For replies that were written already to leave the machine: a close discards what is not sent.
+/// For replies that were written before the signal to leave the machine: a close discards what is not
+/// sent.
 const LAST_REPLIES_TIME: Duration = Duration::from_millis(20);
 
-/// For the frames that say so to leave the machine.
+/// For peers to hear of it: as long as all but far ones need, and no longer for one that is gone.
 const FAREWELL_TIME: Duration = Duration::from_millis(100);
 
 /// For the note about a deadline that was missed.

@@ -14,7 +14,7 @@ use quinn::{Endpoint, Incoming, ServerConfig, TokioRuntime, VarInt};
 use super::budget::Budget;
 use super::connection::{self, REQUESTS_MAX, Shared};
 use super::sessions::{Sessions, call_for_attention};
-use super::{reset_key, transport};
+use super::{farewell, reset_key, transport};
 use crate::frontend::Context;
 use crate::tls::{ServerTls, TlsError};
 
@@ -117,11 +117,24 @@ impl Listener {
         self.endpoint.set_server_config(None);
     }
 
-    /// Closes all connections as restarting, and gives the frames this long to leave.
+    /// Waits until what was written has left, at most this long: a close would discard the rest.
+    pub(crate) async fn flush(&self, in_time: Duration) {
+        farewell::flush(&self.shared.sessions.all(), in_time).await;
+    }
+
+    /// Closes all connections as restarting, and waits until their peers know it, at most this long.
     pub(crate) async fn close(&self, in_time: Duration) {
+        let sessions = self.shared.sessions.all();
+        // Whether one that has not said hello has heard it is not known.
+        let all_are_known = sessions.len() == self.endpoint.open_connections();
         self.endpoint.close(VarInt::from_u32(close::RESTARTING), b"the master is restarting");
-        // Waiting for every peer to acknowledge would take three round trips of the slowest one.
-        let _ = tokio::time::timeout(in_time, self.endpoint.wait_idle()).await;
+        let told = async {
+            tokio::select! {
+                () = self.endpoint.wait_idle() => {}
+                () = farewell::heard(sessions), if all_are_known => {}
+            }
+        };
+        let _ = tokio::time::timeout(in_time, told).await;
     }
 }
 

@@ -35,6 +35,11 @@ impl Sessions {
         self.locked().values().map(Vec::len).sum()
     }
 
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Connection> {
+        self.locked().values().flatten().cloned().collect()
+    }
+
     fn of(&self, client: ClientId) -> Vec<Connection> {
         self.locked().get(&client).cloned().unwrap_or_default()
     }

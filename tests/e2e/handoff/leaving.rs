@@ -7,7 +7,7 @@ use mooring_proto::message::Kind;
 
 use super::place::Place;
 use crate::harness::Master;
-use crate::peer::{Peer, header};
+use crate::peer::{Dial, Peer, header};
 use crate::process::holding_up;
 
 #[test]
@@ -20,6 +20,52 @@ fn without_a_handoff_a_master_is_gone_at_once() {
     let log = master.process.log();
     assert!(log.lines().last().unwrap().contains("\"shards_dropped\":0"), "{log}");
     assert!(log.contains("\"handoff_shutdown\":\"quiesced\""), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_is_gone_as_soon_as_its_peers_know() {
+    let mut fastest_ms = u64::MAX;
+    // A loaded machine may be slow at times, but not each time.
+    for _ in 0..5 {
+        let mut master = Master::start(&[]);
+        let peers = [Peer::greeted(&master).await, Peer::greeted(&master).await];
+        master.process.signal(libc::SIGTERM);
+        for peer in &peers {
+            assert_eq!(peer.closed().await.0, u64::from(close::RESTARTING));
+        }
+        assert_eq!(master.process.ended().code(), Some(0));
+        let log = master.process.log();
+        let left: serde_json::Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+        fastest_ms = fastest_ms.min(left["duration_ms"].as_u64().unwrap());
+        if fastest_ms < 50 {
+            break;
+        }
+    }
+    // It waits for 100 ms where a peer does not tell that it knows.
+    assert!(fastest_ms < 100, "{fastest_ms} ms");
+}
+
+#[test]
+fn a_peer_that_is_gone_without_a_word_does_not_keep_a_master() {
+    let mut master = Master::start(&[]);
+    let rpc = master.rpc();
+    let dial = async move || {
+        let peer = Peer::dial(rpc, Dial::default()).await.unwrap();
+        peer.say_hello().await;
+        peer
+    };
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        // Nothing of it may say goodbye.
+        std::mem::forget(runtime.block_on(dial()));
+        runtime.shutdown_background();
+    })
+    .join()
+    .unwrap();
+    let told = Instant::now();
+    master.process.signal(libc::SIGTERM);
+    assert_eq!(master.process.ended().code(), Some(0));
+    assert!(told.elapsed() < Duration::from_millis(1_500), "{:?}", told.elapsed());
 }
 
 /// R41: neither a peer that never reads nor half a request keeps the snapshot from being left.
