@@ -96,8 +96,10 @@ impl Stores {
         outcome.inspect_err(|failure| link.learn(failure))
     }
 
-    /// Writes the bytes into a range of the segment's memory; both are of one length. Writing them
-    /// twice is the same as once.
+    /// Writes the bytes into a range of the segment's memory; both are of one length.
+    ///
+    /// A write that was sent and not answered is not repeated: the store may still carry it out
+    /// after the second one, when the put has ended and the range is of another object.
     pub(super) async fn write(
         &self,
         segment: &Segment,
@@ -112,16 +114,10 @@ impl Stores {
             write_range(&connection, range, bytes.clone(), deadline).await
         };
         let outcome = match first.await {
-            Err(stale) if is_stale(&stale) => {
-                let second = async {
-                    let connection = link.connect(deadline).await?;
-                    write_range(&connection, range, bytes, deadline).await
-                };
-                // A refusal of the second says nothing about the first, which may still arrive.
-                second.await.map_err(|failure| Failure {
-                    maybe_done: failure.maybe_done || stale.maybe_done,
-                    ..failure
-                })
+            // The connection may have died unnoticed since it was used last.
+            Err(stale) if is_stale(&stale) && !stale.maybe_done => {
+                let connection = link.connect(deadline).await?;
+                write_range(&connection, range, bytes, deadline).await
             }
             outcome => outcome,
         };

@@ -82,7 +82,7 @@ impl Shared {
         }
     }
 
-    /// Writes a replica.
+    /// Writes a replica. When this succeeds, no write into its range is under way any more.
     pub(super) async fn write_replica(
         self: &Arc<Self>,
         replica: Replica,
@@ -95,10 +95,11 @@ impl Shared {
                 Ok(()) => return Ok(()),
                 Err(failure) => failure,
             };
-            let maybe_done = failure.maybe_done;
-            entry = self.entry_after(failure, replica, &mut attempts).await.map_err(|failure| {
-                Failure { maybe_done: failure.maybe_done || maybe_done, ..failure }
-            })?;
+            // Another attempt would say nothing about the write that may still arrive.
+            if failure.maybe_done {
+                return Err(failure);
+            }
+            entry = self.entry_after(failure, replica, &mut attempts).await?;
         }
     }
 
