@@ -235,12 +235,12 @@ impl Ledger {
                 segments.note_freed(segment, length_bytes);
                 self.ranges.free(range);
             }
-            Some(until) if segments.lost(segment) => {
+            // The owner of a foreign span holds it, unless it has swept the segment before it hears of
+            // this. The loss of the segment then comes here too, and the remnant goes with it.
+            Some(until) if segments.lost(segment) || self.ranges.is_alien(range) => {
                 segments.note_remnant(segment, Remnant { offset_bytes, length_bytes, until });
                 self.ranges.free(range);
             }
-            // The owner of the span holds it.
-            Some(_) if self.ranges.is_alien(range) => self.ranges.free(range),
             Some(until) => {
                 let hold = self.holds.add(range, until);
                 self.ranges.hold(range, hold);

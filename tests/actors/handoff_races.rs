@@ -1,0 +1,95 @@
+//! A planned restart, and what is lost while the actors do not know of it all yet.
+
+use mooring_actors::ShardId;
+use mooring_actors::pool::message::PoolRequest;
+use mooring_actors::shard::check::Purpose;
+use mooring_actors::shard::message::ShardRequest;
+use mooring_proto::message::object::RangeDescriptor;
+use mooring_proto::message::segment::MountRequest;
+use mooring_proto::{ClientId, SegmentId};
+
+use crate::cluster::{Cluster, Envelope, INCARNATION, memory, mount};
+
+const STORE: ClientId = ClientId(1);
+const WRITER: ClientId = ClientId(3);
+const MIB: u64 = 1 << 20;
+const SIZE_BYTES: u64 = 64 * MIB;
+
+fn key(number: u64) -> Vec<u8> {
+    format!("block-{number}").into_bytes()
+}
+
+fn again(number: u128) -> MountRequest {
+    MountRequest { mounted_with: Some(INCARNATION), ..memory(STORE, number, SIZE_BYTES) }
+}
+
+/// The shard in whose span a range lies.
+fn host_of(cluster: &Cluster, place: RangeDescriptor) -> (ShardId, Purpose) {
+    let mount = mount(place.slot, place.generation);
+    let mut found = (0..cluster.route.shards()).map(ShardId).filter_map(|shard| {
+        let stretches = cluster.shards[usize::from(shard.0)].stretches(mount);
+        let stretch = stretches.iter().find(|one| one.offset_bytes == place.offset_bytes)?;
+        Some((shard, stretch.purpose))
+    });
+    found.next().expect("a range lies in a span")
+}
+
+/// Delivers what is under way to one shard, in its order, until nothing is.
+fn deliver_to(cluster: &mut Cluster, shard: ShardId) {
+    let to_it = |envelope: &Envelope| matches!(envelope, Envelope::ToShard(to, _) if *to == shard);
+    while let Some(place) = cluster.queue.iter().position(to_it) {
+        cluster.deliver(place);
+    }
+}
+
+#[test]
+fn a_leased_range_in_the_span_of_a_shard_that_has_swept_it_is_still_withheld() {
+    let mut cluster = Cluster::new(3);
+    cluster.mount(STORE, 1, SIZE_BYTES);
+    for number in 0..200 {
+        cluster.put(WRITER, &key(number), 1_000 + number * 777 % 100_000).expect("room");
+    }
+    cluster.quiesce();
+    let mut next = cluster.reshaped(&cluster.export(), 2).expect("sound");
+    next.pinging.insert(STORE, 1);
+    next.remount(STORE, vec![again(1)]).expect("the memory is the same");
+    next.advance(12_000);
+    let places: Vec<_> = (0..200)
+        .map(|number| (key(number), next.get(&key(number)).expect("readable").replicas[0]))
+        .collect();
+    let (key, place) = places
+        .into_iter()
+        .find(|(_, place)| host_of(&next, *place).1 == Purpose::Foreign)
+        .expect("some range lies abroad");
+    let (home, (host, _)) = (next.shard_of(&key), host_of(&next, place));
+    // No lease is left but the one on that object.
+    next.advance(12_000);
+    next.get(&key).expect("readable");
+
+    let segment = memory(STORE, 1, 1).segment.segment;
+    next.send_pool(PoolRequest::Unmount { client: Some(STORE), segment, grace_ms: 0 });
+    next.deliver(0);
+    deliver_to(&mut next, host);
+    // The home does not know of the loss yet.
+    let remove = ShardRequest::Remove { force: true, batch: next.batch(&[&key]) };
+    let removed = next.send_shard(home, remove);
+    let request = next.queue.pop_back().expect("it was sent just now");
+    next.queue.push_front(request);
+    next.deliver(0);
+    next.take_shard_answer(removed);
+    next.settle();
+
+    let fresh = MountRequest {
+        segment: mooring_proto::message::segment::Segment {
+            segment: SegmentId(99),
+            ..memory(STORE, 1, SIZE_BYTES).segment
+        },
+        mounted_with: None,
+    };
+    let grant = next.try_mount(STORE, fresh).expect("it is swept");
+    let fresh = mount(grant.slot, grant.generation);
+    let all = next.pool.free_pages(fresh);
+    assert!(u64::from(all) < SIZE_BYTES / (64 << 10), "its reader may still read");
+    next.advance(12_000);
+    assert_eq!(u64::from(next.pool.free_pages(fresh)), SIZE_BYTES / (64 << 10));
+}
