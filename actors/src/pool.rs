@@ -60,6 +60,8 @@ pub struct Pool {
     /// When something in a slot is over. A timer that finds nothing due is harmless.
     timers: BTreeSet<(Moment, SegmentSlot)>,
     epoch: u64,
+    /// By then every hold and lease of a shard that the master before has handed over is over.
+    pub(crate) handed_over_until: Moment,
     /// Pending segments that have opened.
     pending_confirmed: u64,
     /// Pending segments that were lost.
@@ -88,6 +90,7 @@ impl Pool {
             space: SpaceNews::default(),
             timers: BTreeSet::new(),
             epoch: 0,
+            handed_over_until: Moment::default(),
             pending_confirmed: 0,
             pending_dropped: 0,
             table_changed: false,

@@ -1,9 +1,10 @@
 //! A planned restart, and what is lost while the actors do not know of it all yet.
 
 use mooring_actors::ShardId;
+use mooring_actors::clients::ClientsMessage;
 use mooring_actors::pool::message::PoolRequest;
 use mooring_actors::shard::check::Purpose;
-use mooring_actors::shard::message::ShardRequest;
+use mooring_actors::shard::message::{ShardMessage, ShardRequest};
 use mooring_proto::message::object::RangeDescriptor;
 use mooring_proto::message::segment::MountRequest;
 use mooring_proto::{ClientId, SegmentId};
@@ -92,4 +93,27 @@ fn a_leased_range_in_the_span_of_a_shard_that_has_swept_it_is_still_withheld() {
     assert!(u64::from(all) < SIZE_BYTES / (64 << 10), "its reader may still read");
     next.advance(12_000);
     assert_eq!(u64::from(next.pool.free_pages(fresh)), SIZE_BYTES / (64 << 10));
+}
+
+#[test]
+fn memory_that_is_lost_too_late_to_be_swept_rests_for_as_long_as_any_hold_of_before() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(STORE, 1, SIZE_BYTES);
+    cluster.put_start(WRITER, b"k", MIB).expect("there is room");
+    cluster.quiesce();
+    let handoff = cluster.export();
+    // The next master would hold the range of a put for a much shorter time.
+    cluster.settings.put_release_timeout_ms = 40_000;
+    let mut next = cluster.restored(&handoff).expect("sound");
+    next.advance(1_000);
+    next.queue.push_back(Envelope::ToShard(ShardId(0), ShardMessage::Quiesce));
+    next.settle();
+    let segment = memory(STORE, 1, 1).segment.segment;
+    let unmount = next.send_pool(PoolRequest::Unmount { client: None, segment, grace_ms: 0 });
+    next.settle();
+    assert!(next.open.contains_key(&unmount), "the shard rests and does not confirm");
+    next.queue.push_back(Envelope::ToClients(ClientsMessage::Quiesce));
+    next.settle();
+    let remnants = next.export().pool.remnants;
+    assert!(remnants[0].whole && remnants[0].left_ms == 599_000, "{remnants:?}");
 }

@@ -45,12 +45,11 @@ impl CoreState {
         if shards.len() != usize::from(config.route.shards()) {
             return Err(RestoreError::Dangling(format!("{} restored shards", shards.len())));
         }
-        let (shards, owned) = shards.into_iter().unzip();
-        Ok(CoreState {
-            shards,
-            pool: Pool::restore(config.pool(), pool, owned)?,
-            clients: Clients::restore(config.clients(), clients),
-        })
+        let (shards, owned): (Vec<Shard>, _) = shards.into_iter().unzip();
+        let mut pool = Pool::restore(config.pool(), pool, owned)?;
+        pool.handed_over_until =
+            shards.iter().map(Shard::handed_over_until).max().unwrap_or_default();
+        Ok(CoreState { shards, pool, clients: Clients::restore(config.clients(), clients) })
     }
 }
 

@@ -22,7 +22,7 @@ impl Pool {
         let mounted = self.segments.iter().filter(|segment| segment.is_mounted());
         let mut remnants = self.remnants.export(now);
         let unswept = self.segments.iter().filter(|segment| !segment.is_mounted());
-        remnants.extend(unswept.map(|segment| self.unswept_remnant(segment)));
+        remnants.extend(unswept.map(|segment| self.unswept_remnant(now, segment)));
         remnants.sort_by(|one, other| {
             let place = |record: &RemnantRecord| (record.address, record.length_bytes);
             (one.whole, &one.endpoint, place(one)).cmp(&(
@@ -61,13 +61,14 @@ impl Pool {
     }
 
     /// A segment was lost when some shard had nothing to say any more. What may still be in use there
-    /// is not known, so all of it rests for as long as anything is held.
-    fn unswept_remnant(&self, segment: &MountedSegment) -> RemnantRecord {
+    /// is not known, so all of it rests for as long as anything is held, be it from before.
+    fn unswept_remnant(&self, now: Moment, segment: &MountedSegment) -> RemnantRecord {
+        let longest_ms = self.config.put_release_timeout_ms.max(self.config.lease_ttl_ms);
         RemnantRecord {
             endpoint: segment.identity.endpoint.clone(),
             address: segment.identity.base,
             length_bytes: segment.identity.size_bytes,
-            left_ms: self.config.put_release_timeout_ms.max(self.config.lease_ttl_ms),
+            left_ms: longest_ms.max(self.handed_over_until.since_ms(now)),
             whole: true,
         }
     }

@@ -139,7 +139,9 @@ impl ShardRestore {
             }
             RangeRecord::Hold { place, length_bytes, left_ms } => {
                 let range = self.lay_used(segment, *place, *length_bytes)?;
-                self.shard.ledger.restore_hold(range, Moment::from_ms(*left_ms));
+                let until = Moment::from_ms(*left_ms);
+                self.shard.ledger.restore_hold(range, until);
+                self.shard.handed_over_until = self.shard.handed_over_until.max(until);
                 Ok(())
             }
         }
@@ -230,6 +232,7 @@ impl ShardRestore {
         // A reader may hold a descriptor from just before: it gets a full lease, from the moment of
         // serving.
         let lease_until = Moment::from_ms(object.lease_left_ms.max(self.shard.config.lease_ttl_ms));
+        self.shard.handed_over_until = self.shard.handed_over_until.max(lease_until);
         let idle_class = IdleClass::of_ms(object.idle_ms);
         let restored = Restored {
             key: object.key,

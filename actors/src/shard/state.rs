@@ -31,6 +31,8 @@ pub struct Shard {
     pub(super) sweeps: VecDeque<Sweep>,
     pub(super) counters: ShardTotals,
     pub(super) next_sequence: u64,
+    /// By then every hold and lease that the master before has handed over is over.
+    pub(super) handed_over_until: Moment,
     pub(super) dice: super::place::Dice,
     /// Room was made since parked puts were last tried.
     pub(super) room_made: bool,
@@ -54,6 +56,7 @@ impl Shard {
             sweeps: VecDeque::new(),
             counters: ShardTotals::default(),
             next_sequence: u64::from(config.shard.0),
+            handed_over_until: Moment::default(),
             dice: super::place::Dice::new(config.route.hash(&config.shard.0.to_le_bytes()).0),
             room_made: false,
             continue_asked: false,
@@ -228,6 +231,12 @@ impl Shard {
 
     fn work_left(&self) -> bool {
         !self.sweeps.is_empty() || self.eviction_due() || self.ledger.keys_need_cleaning()
+    }
+
+    /// When every hold and lease that the master before has handed over is over. They may last
+    /// longer than any of this master, whose settings may be others.
+    pub(crate) fn handed_over_until(&self) -> Moment {
+        self.handed_over_until
     }
 
     /// The totals of the shard.
