@@ -320,3 +320,18 @@ fn a_span_that_arrives_with_the_loss_of_its_segment_does_no_harm() {
     cluster.mount(ClientId(8), 1, 64 * MIB);
     cluster.put(WRITER, &key, MIB).expect("there is room");
 }
+
+#[test]
+fn what_another_master_may_have_written_over_is_not_read_any_more() {
+    let mut cluster = Cluster::new(2);
+    cluster.mount(STORE, 1, 64 * MIB);
+    cluster.put(WRITER, b"k", MIB).expect("there is room");
+    let back =
+        || MountRequest { mounted_with: Some(Incarnation(0xdead)), ..memory(STORE, 1, 64 * MIB) };
+    cluster.remount(STORE, vec![back()]).expect_err("what is there is dropped first");
+    assert!(!cluster.exists(b"k"));
+    cluster.remount(STORE, vec![back()]).expect("it is swept");
+    assert!(!cluster.exists(b"k"));
+    let described = uses(&mut cluster).remove(0);
+    assert_eq!(described.state, SegmentState::Quarantined);
+}

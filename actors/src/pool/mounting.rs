@@ -31,7 +31,7 @@ enum Planned {
 #[derive(Debug, Default)]
 struct Plan {
     entries: Vec<Planned>,
-    /// Pending segments that it proves to be gone.
+    /// Segments that it proves to be gone.
     gone: BTreeSet<SegmentSlot>,
     /// Why it has to wait: memory that it names is in the way of itself.
     waits: Option<WireError>,
@@ -48,7 +48,7 @@ pub(super) enum Listing {
 
 impl Pool {
     /// Mounts all these segments of a client or, with an error, none of them. What is mounted
-    /// already with the same identity stays as it is.
+    /// already with the same identity stays as it is, unless it was with another master meanwhile.
     ///
     /// A pending segment with the same identity opens. One that the request shows to be gone is lost
     /// as a whole, even if the request then has to wait until that is swept: its memory is mounted
@@ -82,7 +82,12 @@ impl Pool {
         let mut grants: Vec<MountGrant> = Vec::with_capacity(plan.entries.len());
         for (planned, request) in plan.entries.into_iter().zip(mounts) {
             let grant = match planned {
-                Planned::Known(mount) => self.grant_of(mount),
+                Planned::Known(mount) => {
+                    if self.is_of_another_master(&request) {
+                        self.rest_again(now, mount);
+                    }
+                    self.grant_of(mount)
+                }
                 Planned::Pending(mount) => {
                     self.open_pending(now, mount, effects);
                     self.grant_of(mount)
@@ -145,7 +150,12 @@ impl Pool {
         if let Some(known) = known {
             match known.pending() {
                 None => {
-                    plan.entries.push(Planned::Known(same_mount(known, client, segment)?));
+                    let mount = same_mount(known, client, segment)?;
+                    if self.was_elsewhere(known, request) {
+                        plan.gone.insert(mount.slot);
+                        plan.waits = Some(dropped(segment.segment));
+                    }
+                    plan.entries.push(Planned::Known(mount));
                     return Ok(());
                 }
                 Some(pending) if pending.is_proved_by(known, client, request) => {
@@ -164,6 +174,31 @@ impl Pool {
         }
         plan.entries.push(Planned::New);
         Ok(())
+    }
+
+    /// Whether a request names another master than this one.
+    fn is_of_another_master(&self, request: &MountRequest) -> bool {
+        request.mounted_with.is_some_and(|with| with != self.config.incarnation)
+    }
+
+    /// Whether a segment that is mounted here was mounted with another master since, which may have
+    /// written over anything. Its owner then names that one. It also does when it has not got the
+    /// answer to its last mount here; but then the other one is the master that handed the segment
+    /// over, which is gone, or the segment still rests and nothing was placed there.
+    fn was_elsewhere(&self, known: &MountedSegment, request: &MountRequest) -> bool {
+        let resting = matches!(known.phase, Phase::Quarantined { .. });
+        self.is_of_another_master(request)
+            && request.mounted_with != known.handed_over_by
+            && !(resting && known.handed_over_by.is_none())
+    }
+
+    /// Memory that another master may have handed out until just now rests for a lease from now on.
+    fn rest_again(&mut self, now: Moment, mount: Mount) {
+        let Some(segment) = self.segments.of_mount(mount) else { return };
+        let Phase::Quarantined { until } = segment.phase else { return };
+        let until = until.max(now.after_ms(self.config.lease_ttl_ms));
+        self.segments.set_phase(mount.slot, Phase::Quarantined { until });
+        self.timers.insert((until, mount.slot));
     }
 
     /// Mounts a segment that has passed all checks.
@@ -269,8 +304,8 @@ fn leaving(segment: SegmentId) -> WireError {
 
 fn dropped(segment: SegmentId) -> WireError {
     let text = format!(
-        "segment {segment} of the former master is in the way: it was another one, and what was \
-         stored there is being dropped"
+        "segment {segment} was another one before or with another master since, and what was stored \
+         there is being dropped"
     );
     WireError::new(ErrorCode::SegmentLeaving, text).retry_after_ms(LEAVING_RETRY_MS)
 }

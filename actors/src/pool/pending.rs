@@ -46,6 +46,7 @@ impl Pool {
         let Some(segment) = self.segments.of_mount(mount) else { return };
         let Some(pending) = segment.pending() else { return };
         let phase = pending.opened(now);
+        segment.handed_over_by = Some(pending.mounted_with);
         if let Phase::Draining { .. } = phase {
             self.keep_quarantine(mount.slot);
         }

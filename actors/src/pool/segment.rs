@@ -21,6 +21,8 @@ pub(super) struct MountedSegment {
     pub(super) client: ClientId,
     pub(super) identity: Segment,
     pub(super) phase: Phase,
+    /// The master that has handed it over, if one has.
+    pub(super) handed_over_by: Option<Incarnation>,
     pub(super) page_bytes: u32,
     pub(super) heap: PageHeap,
     /// By shard: what it reported, and what it was ordered to evict.
@@ -160,6 +162,7 @@ impl MountedSegment {
             client,
             identity,
             phase: Phase::Open,
+            handed_over_by: None,
             page_bytes,
             heap: PageHeap::new(pages, shards),
             shares: vec![Share::default(); usize::from(shards)],

@@ -174,6 +174,38 @@ fn memory_of_this_master_does_not_rest() {
 }
 
 #[test]
+fn a_segment_that_was_with_another_master_since_is_lost_as_a_whole_and_then_rests() {
+    let mut bench = Bench::new(1);
+    bench.mounted(1, 8 * MIB);
+    let before = bench.pool.mount_of(SegmentId(1)).unwrap();
+    bench.mount_again(ALICE, segment(1, 8 * MIB), Some(INCARNATION)).unwrap();
+    bench.mount_again(ALICE, segment(1, 8 * MIB), None).unwrap();
+    assert_eq!(bench.pool.mount_of(SegmentId(1)), Some(before), "it never was away");
+    let elsewhere = Some(Incarnation(6));
+    let error = bench.mount_again(ALICE, segment(1, 8 * MIB), elsewhere).unwrap_err();
+    assert_eq!(error.code, ErrorCode::SegmentLeaving);
+    assert!(error.retry_after_ms.is_some());
+    assert_eq!(bench.pool.mount_of(SegmentId(1)), None);
+    let grant = bench.mount_again(ALICE, segment(1, 8 * MIB), elsewhere).unwrap();
+    assert!(grant.generation > before.generation.0);
+    assert_eq!(bench.uses()[0].state, SegmentState::Quarantined);
+}
+
+#[test]
+fn a_mount_that_is_repeated_while_the_memory_rests_is_the_same_one_and_rests_anew() {
+    let mut bench = Bench::new(1);
+    let former = Some(Incarnation(6));
+    let grant = bench.mount_again(ALICE, segment(1, 8 * MIB), former).unwrap();
+    bench.wait_ms(4_000);
+    assert_eq!(bench.mount_again(ALICE, segment(1, 8 * MIB), former).unwrap(), grant);
+    assert_eq!(bench.uses()[0].time_left_ms, Some(10_000));
+    bench.wait_ms(9_999);
+    assert_eq!(bench.uses()[0].state, SegmentState::Quarantined);
+    bench.wait_ms(1);
+    assert_eq!(bench.uses()[0].state, SegmentState::Open);
+}
+
+#[test]
 fn a_quarantine_outlives_the_loss_of_its_segment() {
     let mut bench = Bench::new(1);
     bench.mount_again(ALICE, segment(1, 8 * MIB), Some(Incarnation(6))).unwrap();
