@@ -98,30 +98,31 @@ impl Stores {
 
     /// Writes the bytes into a range of the segment's memory; both are of one length.
     ///
-    /// A write that was sent and not answered is not repeated: the store may still carry it out
+    /// None is begun after `begin_by`. One that was sent and not answered is not repeated: the store may still carry it out
     /// after the second one, when the put has ended and the range is of another object.
     pub(super) async fn write(
         &self,
         segment: &Segment,
         range: MountedRange,
         bytes: Bytes,
+        begin_by: Deadline,
     ) -> Result<(), Failure> {
         let _permit = self.pieces.acquire().await;
         let deadline = Deadline::after_ms(self.config.request_timeout_ms);
         let link = self.link(segment);
-        let first = async {
-            let connection = link.connect(deadline).await?;
-            write_range(&connection, range, bytes.clone(), deadline).await
-        };
-        let outcome = match first.await {
+        let outcome = match link.write(range, bytes.clone(), deadline, begin_by).await {
             // The connection may have died unnoticed since it was used last.
             Err(stale) if is_stale(&stale) && !stale.maybe_done => {
-                let connection = link.connect(deadline).await?;
-                write_range(&connection, range, bytes, deadline).await
+                link.write(range, bytes, deadline, begin_by).await
             }
             outcome => outcome,
         };
-        outcome.inspect_err(|failure| link.learn(failure))
+        outcome.inspect_err(|failure| {
+            // That it is too late says nothing of the store.
+            if !begin_by.has_passed() {
+                link.learn(failure);
+            }
+        })
     }
 
     /// Says of each segment whether its store did not answer a while ago; `None` if all did.
@@ -186,6 +187,17 @@ impl StoreLink {
         if is_unanswered(&failure.error) {
             *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
+    }
+
+    async fn write(
+        &self,
+        range: MountedRange,
+        bytes: Bytes,
+        deadline: Deadline,
+        begin_by: Deadline,
+    ) -> Result<(), Failure> {
+        let connection = self.connect(deadline.or_sooner(begin_by)).await?;
+        write_range(&connection, range, bytes, deadline, begin_by).await
     }
 
     fn is_shunned(&self) -> bool {
@@ -279,10 +291,15 @@ async fn write_range(
     range: MountedRange,
     bytes: Bytes,
     deadline: Deadline,
+    begin_by: Deadline,
 ) -> Result<(), Failure> {
     let request = WriteRangeRequest { range, crc32c: crc32c::crc32c(&bytes) };
     let head = encode(&request, deadline)?;
-    let mut stream = Stream::open(connection, deadline, Priority::Usual).await?;
+    let opened = Stream::open(connection, deadline.or_sooner(begin_by), Priority::Usual).await;
+    let mut stream = opened?;
+    if begin_by.has_passed() {
+        return Err(Failure::known(ClientError::timeout(WAIT_BEGIN)));
+    }
     let answer = async {
         stream.send(&mut [head, bytes]).await?;
         let reply = read_head::<WriteRangeRequest>(&mut stream).await?;
@@ -324,4 +341,5 @@ const SHUNNED_FOR: Duration = Duration::from_secs(10);
 
 const WAIT_CONNECTION: &str = "the connection to a store";
 const WAIT_READ: &str = "a read from a store";
+const WAIT_BEGIN: &str = "a reservation, before its last write was begun,";
 const WAIT_WRITE: &str = "a write to a store";

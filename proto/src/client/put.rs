@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::error::{ClientError, Failure, RetryHint, is_transient, is_unanswered};
 use super::replica::{Replica, note};
-use super::retry::Backoff;
+use super::retry::{Backoff, Deadline};
 use super::shared::Shared;
 use super::{Client, PutOptions};
 use crate::error::{ErrorCode, Refusal};
@@ -20,8 +21,10 @@ impl Client {
     /// while for space if the master says that there will be some, and reserves anew, elsewhere if
     /// possible, when a store cannot be written.
     ///
-    /// A put that fails is given up; the bytes may then lie in a store, but nobody reads them. A
-    /// put whose future is dropped is given up by the master after its discard timeout.
+    /// No write is begun later than the master's discard timeout after the start, so a large object
+    /// on a slow link may need a longer one. A put that fails is given up; the bytes may then lie in
+    /// a store, but nobody reads them. A put whose future is dropped is given up by the master after
+    /// its discard timeout.
     ///
     /// # Errors
     /// [`ClientError::Item`] for a refusal, among them `AlreadyExists` and `PutInProgress`,
@@ -110,7 +113,10 @@ impl Client {
                 put_id: ids[*index],
             })
             .collect();
+        // Before the first attempt: the one whose answer was lost may have made the reservation.
+        let asked_at = Instant::now();
         let reply = self.put_start(options, &items).await?;
+        let write_by = Deadline::after(asked_at, reply.discard_timeout_ms);
         let mut started = Started { granted: Vec::new(), refused: Vec::new() };
         for (index, item) in open.iter().copied().zip(reply.items) {
             match item {
@@ -124,7 +130,8 @@ impl Client {
                         })
                         .collect();
                     let incarnation = reply.incarnation;
-                    started.granted.push(Granted { index, incarnation, sequence, replicas });
+                    let grant = Granted { index, incarnation, sequence, replicas, write_by };
+                    started.granted.push(grant);
                 }
                 Err(refusal) => started.refused.push((index, refusal)),
             }
@@ -236,6 +243,8 @@ struct Granted {
     incarnation: Incarnation,
     sequence: u64,
     replicas: Vec<Replica>,
+    /// After this no write into the ranges is begun.
+    write_by: Deadline,
 }
 
 impl Shared {
@@ -246,12 +255,15 @@ impl Shared {
                 let text = "a put was granted without a replica".to_owned();
                 Err(Failure::known(ClientError::Protocol(text)))
             }
-            [replica] => self.write_replica(*replica, &value).await,
+            [replica] => self.write_replica(*replica, &value, grant.write_by).await,
             replicas => {
+                let write_by = grant.write_by;
                 let mut running = JoinSet::new();
                 for replica in replicas.iter().copied() {
                     let (shared, value) = (self.clone(), value.clone());
-                    running.spawn(async move { shared.write_replica(replica, &value).await });
+                    running.spawn(
+                        async move { shared.write_replica(replica, &value, write_by).await },
+                    );
                 }
                 let mut failed = None;
                 while !running.is_empty() {

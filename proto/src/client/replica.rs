@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::task::{JoinError, JoinSet};
 
 use super::error::{ClientError, Failure};
+use super::retry::Deadline;
 use super::segments::Place;
 use super::shared::Shared;
 use crate::error::ErrorCode;
@@ -82,16 +83,18 @@ impl Shared {
         }
     }
 
-    /// Writes a replica. When this succeeds, no write into its range is under way any more.
+    /// Writes a replica; no write is begun after `begin_by`. When this succeeds, none is under way any
+    /// more.
     pub(super) async fn write_replica(
         self: &Arc<Self>,
         replica: Replica,
         bytes: &Bytes,
+        begin_by: Deadline,
     ) -> Result<(), Failure> {
         let mut entry = self.entry(replica).await?;
         let mut attempts = 1;
         loop {
-            let failure = match self.write_pieces(&entry, replica, bytes).await {
+            let failure = match self.write_pieces(&entry, replica, bytes, begin_by).await {
                 Ok(()) => return Ok(()),
                 Err(failure) => failure,
             };
@@ -173,11 +176,12 @@ impl Shared {
         entry: &Arc<SegmentEntry>,
         replica: Replica,
         bytes: &Bytes,
+        begin_by: Deadline,
     ) -> Result<(), Failure> {
         if replica.size_bytes <= PIECE_BYTES {
             let piece = Piece { start_bytes: 0, length_bytes: replica.size_bytes };
             let range = replica.mounted(entry, piece)?;
-            return self.stores.write(&entry.segment, range, bytes.clone()).await;
+            return self.stores.write(&entry.segment, range, bytes.clone(), begin_by).await;
         }
         let mut failed: Option<Failure> = None;
         let mut running = JoinSet::new();
@@ -191,7 +195,9 @@ impl Shared {
             let range = replica.mounted(entry, piece)?;
             let part = bytes.slice(piece.start_bytes..piece.start_bytes + piece.length_bytes);
             let (shared, entry) = (self.clone(), entry.clone());
-            running.spawn(async move { shared.stores.write(&entry.segment, range, part).await });
+            running.spawn(async move {
+                shared.stores.write(&entry.segment, range, part, begin_by).await
+            });
         }
         // Those under way are waited for even after a failure: only then is it known whether a
         // write may still arrive.

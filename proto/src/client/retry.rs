@@ -16,9 +16,22 @@ pub(super) struct Deadline(Instant);
 
 impl Deadline {
     pub(super) fn after_ms(milliseconds: u64) -> Deadline {
-        let now = Instant::now();
-        let longest = now + Duration::from_millis(DEADLINE_MS_MAX);
-        Deadline(now.checked_add(Duration::from_millis(milliseconds)).unwrap_or(longest))
+        Deadline::after(Instant::now(), milliseconds)
+    }
+
+    /// So many milliseconds after a moment.
+    pub(super) fn after(moment: Instant, milliseconds: u64) -> Deadline {
+        let longest = moment + Duration::from_millis(DEADLINE_MS_MAX);
+        Deadline(moment.checked_add(Duration::from_millis(milliseconds)).unwrap_or(longest))
+    }
+
+    /// The sooner of both.
+    pub(super) fn or_sooner(self, other: Deadline) -> Deadline {
+        Deadline(self.0.min(other.0))
+    }
+
+    pub(super) fn has_passed(self) -> bool {
+        self.left().is_zero()
     }
 
     pub(super) fn left(self) -> Duration {

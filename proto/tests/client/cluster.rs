@@ -97,6 +97,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 #[derive(Default)]
 pub(crate) struct Master {
     pub(crate) lease_ttl_ms: u64,
+    pub(crate) discard_timeout_ms: u64,
     pub(crate) table: Vec<SegmentEntry>,
     pub(crate) epoch: u64,
     pub(crate) objects: HashMap<Vec<u8>, Located>,
@@ -171,7 +172,7 @@ impl Master {
         reply::<PutStartRequest<'_>>(&PutStartReply {
             incarnation: MASTER,
             segment_epoch: self.epoch,
-            discard_timeout_ms: 30_000,
+            discard_timeout_ms: self.discard_timeout_ms,
             items,
         })
     }
@@ -228,7 +229,12 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn start(stores: usize) -> Cluster {
-        let mut master = Master { lease_ttl_ms: 10_000, epoch: 1, ..Master::default() };
+        let mut master = Master {
+            lease_ttl_ms: 10_000,
+            discard_timeout_ms: 30_000,
+            epoch: 1,
+            ..Master::default()
+        };
         let mut memories = Vec::new();
         let mut store_servers = Vec::new();
         for slot in 0..u32::try_from(stores).unwrap() {

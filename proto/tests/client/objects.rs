@@ -93,6 +93,21 @@ async fn a_put_is_not_ended_while_a_write_of_it_may_be_in_flight() {
 }
 
 #[tokio::test]
+async fn no_write_is_begun_after_the_discard_timeout() {
+    let cluster = Cluster::start(2);
+    let client = cluster.client().await;
+    cluster.master.lock().unwrap().discard_timeout_ms = 0;
+    for value in [pattern(5), pattern(5 << 20)] {
+        let error = soon(client.put("key", value, &replicas(2))).await.unwrap_err();
+        assert!(error.to_string().contains("reservation"), "{error}");
+    }
+    assert!(cluster.stores.iter().all(|store| store.lock().unwrap().writes.is_empty()));
+    let master = cluster.master.lock().unwrap();
+    assert!(master.ends.is_empty());
+    assert!(master.revoked.iter().all(|(no_write_in_flight, _)| *no_write_in_flight));
+}
+
+#[tokio::test]
 async fn a_piece_in_doubt_is_not_forgotten_over_another_one_that_was_refused() {
     let cluster = Cluster::start(1);
     let client = cluster.client().await;
