@@ -226,7 +226,7 @@ fn a_disk_that_is_full_at_any_byte_or_does_not_sync_is_an_error_that_names_the_f
     assert_eq!(write_to(Disk { left_bytes: whole, syncs: true }, &records), Ok(()));
     let error = write_to(Disk { left_bytes: whole, syncs: false }, &records).unwrap_err();
     assert!(error.to_string().contains("the device is gone"), "{error}");
-    // In the middle of a file of many chunks, the record at which it happens is told.
+    // In the middle of a file of many chunks, it is told by the end at the latest.
     let error = write_to(Disk { left_bytes: 2 << 20, syncs: true }, &long()).unwrap_err();
     assert!(matches!(error, ExportError::Write(_)));
 }
