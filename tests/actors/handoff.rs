@@ -13,22 +13,22 @@ const OTHER_STORE: ClientId = ClientId(2);
 const WRITER: ClientId = ClientId(3);
 const MIB: u64 = 1 << 20;
 
-fn key(number: u64) -> Vec<u8> {
+pub(crate) fn key(number: u64) -> Vec<u8> {
     format!("block-{number}").into_bytes()
 }
 
 /// The memory of a store as it offers it to the next master.
-fn again(client: ClientId, number: u128, size_bytes: u64) -> MountRequest {
+pub(crate) fn again(client: ClientId, number: u128, size_bytes: u64) -> MountRequest {
     MountRequest { mounted_with: Some(INCARNATION), ..memory(client, number, size_bytes) }
 }
 
 /// The next master, with nothing opened yet.
-fn restart(cluster: &mut Cluster) -> Cluster {
+pub(crate) fn restart(cluster: &mut Cluster) -> Cluster {
     cluster.quiesce();
     cluster.restored(&cluster.export()).expect("what was exported can be restored")
 }
 
-fn reopen(cluster: &mut Cluster, client: ClientId, mounts: Vec<MountRequest>) {
+pub(crate) fn reopen(cluster: &mut Cluster, client: ClientId, mounts: Vec<MountRequest>) {
     cluster.pinging.insert(client, mounts.len() as u32);
     assert!(cluster.ping(client, mounts.len() as u32), "the client must remount");
     cluster.remount(client, mounts).expect("the memory is the same");

@@ -8,6 +8,7 @@ mod batches;
 mod eviction;
 mod fullness;
 mod handoff;
+mod handoff_promises;
 mod handoff_races;
 mod huge_segments;
 mod leases;
