@@ -35,6 +35,7 @@ async fn a_hello_is_granted_with_what_the_client_must_know() {
     assert_eq!((ping.incarnation, ping.client_ttl_ms), (reply.incarnation, 7_000));
 }
 
+/// R49.
 #[tokio::test]
 async fn a_peer_of_another_protocol_is_refused_in_the_handshake() {
     let master = Master::start(&[]);
@@ -47,6 +48,7 @@ async fn a_peer_of_another_protocol_is_refused_in_the_handshake() {
     Peer::greeted(&master).await;
 }
 
+/// R49.
 #[tokio::test]
 async fn a_version_that_the_master_does_not_speak_is_refused_with_both_named() {
     let master = Master::start(&[]);
@@ -89,6 +91,7 @@ async fn a_hello_that_cannot_be_decoded_closes_the_connection() {
     assert_eq!(peer.closed().await.0, u64::from(close::PROTOCOL));
 }
 
+/// R49.
 #[tokio::test]
 async fn what_cannot_be_understood_is_refused_and_the_connection_goes_on() {
     let master = Master::start(&[]);

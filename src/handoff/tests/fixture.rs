@@ -57,6 +57,7 @@ fn make_next_format(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
+// R49
 #[test]
 fn what_a_later_version_has_left_is_refused_by_its_version() {
     let scratch = copy();

@@ -26,6 +26,7 @@ fn reason_of_start(path: &Path) -> Option<Reason> {
     }
 }
 
+// R46 (b)
 #[test]
 fn a_second_master_is_told_which_process_holds_the_directory() {
     let scratch = tempfile::tempdir().unwrap();
@@ -58,6 +59,7 @@ fn a_directory_of_no_use_is_told_from_one_that_is_held() {
     }
 }
 
+// R46 (b)
 #[test]
 fn a_lock_that_was_replaced_poisons_the_directory_of_both() {
     let scratch = tempfile::tempdir().unwrap();

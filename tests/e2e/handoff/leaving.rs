@@ -10,6 +10,7 @@ use crate::harness::Master;
 use crate::peer::{Dial, Peer, header};
 use crate::process::holding_up;
 
+/// R40: no state is dropped, so the time to the exit does not depend on how much there is.
 #[test]
 fn without_a_handoff_a_master_is_gone_at_once() {
     let mut master = Master::start(&[]);
