@@ -1,13 +1,15 @@
 //! A planned restart of the cluster in memory: come to rest, export, restore.
 
-use mooring_actors::ShardId;
 use mooring_actors::core::{CoreConfig, CoreState, Reshape};
 use mooring_actors::handoff::{
     ClientRecord, ExportError, ObjectRecord, PoolRecord, RangePlace, RangeRecord, RecordSink,
-    RestoreError, ShardRecord,
+    RestoreError, RestoredSegment, ShardRecord,
 };
 use mooring_actors::pool::Pool;
 use mooring_actors::shard::message::ShardMessage;
+use mooring_actors::{Moment, ShardId};
+use mooring_proto::Incarnation;
+use mooring_proto::message::segment::SegmentEntry;
 
 use super::{ClientsMessage, Cluster, Envelope};
 
@@ -96,42 +98,42 @@ impl Cluster {
         Handoff { shards: shards.collect(), clients: self.clients.export(), pool }
     }
 
+    /// The next master with nothing of this one.
+    pub fn replaced(&self, shards: u16) -> Cluster {
+        let incarnation = match self.incarnation {
+            super::INCARNATION => super::INCARNATION_AFTER,
+            Incarnation(number) => Incarnation(number + 1),
+        };
+        let mut next = Cluster::of(incarnation, shards, self.settings.clone());
+        next.now = Moment::from_ms(0);
+        next.next_request = self.next_request;
+        next.next_put = self.next_put;
+        next
+    }
+
     /// The next master, with what this one has handed over, and as many shards.
     pub fn restored(&self, handoff: &Handoff) -> Result<Cluster, RestoreError> {
-        let mut next = Cluster::with(self.route.shards(), self.settings.clone());
-        next.route = self.route;
-        let config = CoreConfig {
-            route: self.route,
-            settings: self.settings.clone(),
-            ..CoreConfig::new(self.route.shards(), 0, super::INCARNATION_AFTER)
-        };
+        let mut next = self.replaced(self.route.shards());
+        let config = next.config();
         let segments = Pool::restored_segments(&handoff.pool)?;
-        let floor = handoff.shards.iter().map(|file| file.record.next_sequence).max();
         let mut shards = Vec::new();
         for (file, number) in handoff.shards.iter().zip(0..) {
             let mut restore = config.restore_shard(ShardId(number), &segments);
             for range in &file.ranges {
                 restore.range(&range.record())?;
             }
-            shards.push(restore.finish(file.record.objects, floor.unwrap_or(0))?);
+            shards.push(restore.finish(file.record.objects, handoff.next_sequence())?);
         }
         let state = CoreState::restored(&config, &handoff.pool, &handoff.clients, shards)?;
-        (next.shards, next.pool, next.clients) = state.into_parts();
-        next.now = mooring_actors::Moment::from_ms(0);
-        next.incarnation = super::INCARNATION_AFTER;
+        next.take_over(handoff, &segments, state);
         Ok(next)
     }
 
     /// The next master with another number of shards.
     pub fn reshaped(&self, handoff: &Handoff, shards: u16) -> Result<Cluster, RestoreError> {
-        let mut next = Cluster::with(shards, self.settings.clone());
-        let config = CoreConfig {
-            route: next.route,
-            settings: self.settings.clone(),
-            ..CoreConfig::new(shards, 0, super::INCARNATION_AFTER)
-        };
+        let mut next = self.replaced(shards);
+        let config = next.config();
         let segments = Pool::restored_segments(&handoff.pool)?;
-        let floor = handoff.shards.iter().map(|file| file.record.next_sequence).max();
         let objects = handoff.shards.iter().map(|file| file.record.objects).sum();
         let mut merged: Vec<(usize, &OwnedRange)> = Vec::new();
         for (number, file) in handoff.shards.iter().enumerate() {
@@ -142,10 +144,37 @@ impl Cluster {
         for (file, range) in merged {
             reshape.range(file, &range.record())?;
         }
-        let state = reshape.finish(&handoff.pool, &handoff.clients, objects, floor.unwrap_or(0))?;
-        (next.shards, next.pool, next.clients) = state.into_parts();
-        next.now = mooring_actors::Moment::from_ms(0);
-        next.incarnation = super::INCARNATION_AFTER;
+        let state =
+            reshape.finish(&handoff.pool, &handoff.clients, objects, handoff.next_sequence())?;
+        next.take_over(handoff, &segments, state);
         Ok(next)
+    }
+
+    fn config(&self) -> CoreConfig {
+        CoreConfig {
+            route: self.route,
+            settings: self.settings.clone(),
+            ..CoreConfig::new(self.route.shards(), 0, self.incarnation)
+        }
+    }
+
+    fn take_over(&mut self, handoff: &Handoff, restored: &[RestoredSegment], state: CoreState) {
+        (self.shards, self.pool, self.clients) = state.into_parts();
+        let known = handoff.pool.segments.iter().zip(restored);
+        self.handed_over = known
+            .map(|(record, restored)| SegmentEntry {
+                slot: u32::from(restored.mount.slot.0),
+                generation: restored.mount.generation.0,
+                client: record.client,
+                segment: record.segment.clone(),
+            })
+            .collect();
+    }
+}
+
+impl Handoff {
+    /// The highest number that any shard would have given to a put next.
+    fn next_sequence(&self) -> u64 {
+        self.shards.iter().map(|file| file.record.next_sequence).max().unwrap_or(0)
     }
 }

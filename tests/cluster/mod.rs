@@ -31,7 +31,7 @@ use mooring_actors::shard::state::Shard;
 use mooring_actors::{Moment, RequestId, Route, ShardId};
 use mooring_proto::error::{ErrorCode, Refusal, WireError};
 use mooring_proto::message::object::{Located, PutOptions, PutStartGrant, RangeDescriptor};
-use mooring_proto::message::segment::{MountGrant, MountRequest, Segment};
+use mooring_proto::message::segment::{MountGrant, MountRequest, Segment, SegmentEntry};
 use mooring_proto::{ClientId, Incarnation, SegmentId};
 
 /// The identity of the master in tests.
@@ -73,6 +73,8 @@ pub struct Cluster {
     pub pinging: BTreeMap<ClientId, u32>,
     pub shards_at_rest: usize,
     pub incarnation: Incarnation,
+    /// Segments that the master before has handed over, as they are mounted here.
+    pub handed_over: Vec<SegmentEntry>,
     /// Requests that have no answer yet.
     pub open: BTreeMap<RequestId, Moment>,
     /// Check everything after every message. Off only where a test has too many objects for it.
@@ -88,13 +90,18 @@ impl Cluster {
     }
 
     pub fn with(shards: u16, settings: Settings) -> Cluster {
+        Cluster::of(INCARNATION, shards, settings)
+    }
+
+    /// A master with this identity.
+    fn of(incarnation: Incarnation, shards: u16, settings: Settings) -> Cluster {
         let route = Route::new(0x5eed, shards);
         let shard = |number| {
             Shard::new(ShardConfig {
                 lease_ttl_ms: settings.lease_ttl_ms,
                 put_discard_timeout_ms: settings.put_discard_timeout_ms,
                 put_release_timeout_ms: settings.put_release_timeout_ms,
-                ..ShardConfig::new(ShardId(number), route, INCARNATION)
+                ..ShardConfig::new(ShardId(number), route, incarnation)
             })
         };
         let pool = Pool::new(PoolConfig {
@@ -102,7 +109,7 @@ impl Cluster {
             put_release_timeout_ms: settings.put_release_timeout_ms,
             eviction_high_watermark_ratio: settings.eviction_high_watermark_ratio,
             eviction_ratio: settings.eviction_ratio,
-            ..PoolConfig::new(shards, INCARNATION)
+            ..PoolConfig::new(shards, incarnation)
         });
         let clients = Clients::new(ClientsConfig {
             client_ttl_ms: settings.client_ttl_ms,
@@ -121,7 +128,8 @@ impl Cluster {
             offline: Vec::new(),
             pinging: BTreeMap::new(),
             shards_at_rest: 0,
-            incarnation: INCARNATION,
+            incarnation,
+            handed_over: Vec::new(),
             open: BTreeMap::new(),
             checked: true,
             next_request: 0,
@@ -293,10 +301,23 @@ impl Cluster {
             shard.check()?;
         }
         self.pool.check().map_err(|fault| Invariant::OneOwner.violated(fault))?;
-        for entry in self.pool.table() {
+        for entry in self.mounted() {
             self.check_segment(mount(entry.slot, entry.generation), entry.segment.size_bytes)?;
         }
         Ok(())
+    }
+
+    /// The segments that are not lost: those of the table, and those that are still pending.
+    pub fn mounted(&self) -> Vec<SegmentEntry> {
+        let mut mounted = self.pool.table();
+        for entry in &self.handed_over {
+            let is_mounted = self.pool.mount_of(entry.segment.segment)
+                == Some(mount(entry.slot, entry.generation));
+            if is_mounted && !mounted.iter().any(|other| other.slot == entry.slot) {
+                mounted.push(entry.clone());
+            }
+        }
+        mounted
     }
 
     /// No two shards own the same bytes, and none owns bytes outside of the segment.

@@ -1,7 +1,14 @@
-//! What was asked, kept until the answer.
+//! Asking the master, and what was asked, kept until the answer.
 
-use mooring_actors::Moment;
+use mooring_actors::clients::ClientsMessage;
+use mooring_actors::pool::message::{PoolMessage, PoolRequest};
+use mooring_actors::shard::message::{ShardMessage, ShardRequest};
+use mooring_actors::{Moment, RequestId, ShardId};
 use mooring_proto::{ClientId, SegmentId};
+use rand::Rng;
+
+use crate::cluster::Envelope;
+use crate::world::{End, Event, World};
 
 /// One put of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,4 +77,47 @@ pub(crate) enum Asked {
         store: Option<usize>,
         process: ClientId,
     },
+}
+
+impl World {
+    /// Sends a request to a shard.
+    pub(crate) fn ask_shard(
+        &mut self,
+        from: ClientId,
+        shard: ShardId,
+        request: ShardRequest,
+        asked: Asked,
+    ) -> RequestId {
+        let deadline = self.dice.random_bool(0.1).then(|| self.cluster.now.after_ms(500));
+        let id = self.cluster.ticket();
+        let message = ShardMessage::Request { id, deadline, request };
+        self.ask(from, id, Envelope::ToShard(shard, message), asked);
+        id
+    }
+
+    /// Sends a request to the pool.
+    pub(crate) fn ask_pool(&mut self, from: ClientId, request: PoolRequest, asked: Asked) {
+        let id = self.cluster.ticket();
+        self.ask(from, id, Envelope::ToPool(PoolMessage::Request { id, request }), asked);
+    }
+
+    /// Sends a ping.
+    pub(crate) fn ping(&mut self, from: ClientId, mounted_segments: u32, store: Option<usize>) {
+        let id = self.cluster.ticket();
+        let ping = ClientsMessage::Ping { id, client: from, mounted_segments };
+        let asked = Asked::Ping { store, process: from };
+        self.ask(from, id, Envelope::ToClients(ping), asked);
+    }
+
+    fn ask(&mut self, from: ClientId, id: RequestId, envelope: Envelope, asked: Asked) {
+        if self.is_taken() {
+            self.pending.insert(id, asked);
+            self.post(End::Client(from.0), envelope);
+        } else {
+            self.cluster.open.remove(&id);
+            self.refused.insert(id, asked);
+            let delay_ms = self.draw_delay();
+            self.at(delay_ms, Event::Refused(id));
+        }
+    }
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use mooring_actors::invariant::{Invariant, Violation};
 use mooring_actors::shard::message::{PutRequest, ShardReply, ShardRequest};
 use mooring_actors::{Moment, ShardId};
-use mooring_proto::ClientId;
 use mooring_proto::error::Refusal;
 use mooring_proto::message::object::{Located, PutOptions, PutStartGrant};
+use mooring_proto::{ClientId, Incarnation};
 use rand::Rng;
 
 use crate::asked::{Asked, PutAsked};
-use crate::cluster::INCARNATION;
 use crate::plan::{Canary, draw_options};
+use crate::restart::wire_sequence;
 use crate::store::Fault;
 use crate::world::{Event, World};
 
@@ -32,6 +32,8 @@ pub(crate) struct Put {
     pub(crate) sent: Moment,
     pub(crate) intent: Intent,
     pub(crate) grant: Option<PutStartGrant>,
+    /// The master that granted it.
+    pub(crate) master: Incarnation,
     /// A write was refused or came too late.
     pub(crate) failed: bool,
 }
@@ -102,6 +104,7 @@ impl World {
                 sent,
                 intent,
                 grant: None,
+                master: self.cluster.incarnation,
                 failed: false,
             });
         }
@@ -126,6 +129,15 @@ impl World {
             4..6 => Intent::RevokeQuietly,
             6..8 => Intent::RevokeLoudly,
             _ => Intent::Abandon,
+        }
+    }
+
+    /// The answer to a start was lost with the master: the client asks the next one.
+    pub(crate) fn start_again(&mut self, number: usize) {
+        let put = &self.puts[number];
+        let lives = self.clients[put.client].id == put.asked.client;
+        if lives && put.grant.is_none() && !self.calm {
+            self.send_starts(&[number]);
         }
     }
 
@@ -159,17 +171,19 @@ impl World {
         &mut self,
         asked: Asked,
         reply: ShardReply,
+        master: Incarnation,
     ) -> Result<(), Violation> {
         match (asked, reply) {
+            (asked, ShardReply::Restarting) => self.failed(asked),
             (Asked::Start { puts, .. }, ShardReply::Started(answers)) => {
                 for (put, answer) in puts.iter().zip(answers) {
-                    self.put_started(put.put_id as usize, answer);
+                    self.put_started(put.put_id as usize, answer, master);
                 }
             }
             (Asked::Get { keys, sent, client }, ShardReply::Located(answers)) => {
                 for (key, answer) in keys.into_iter().zip(answers) {
                     if let Ok(located) = answer {
-                        self.plan_read(client, key, sent, located);
+                        self.plan_read(client, key, sent, (located, master));
                     }
                 }
             }
@@ -184,7 +198,12 @@ impl World {
         Ok(())
     }
 
-    fn put_started(&mut self, number: usize, answer: Result<PutStartGrant, Refusal>) {
+    fn put_started(
+        &mut self,
+        number: usize,
+        answer: Result<PutStartGrant, Refusal>,
+        master: Incarnation,
+    ) {
         let put = &mut self.puts[number];
         if self.clients[put.client].id != put.asked.client {
             return;
@@ -199,6 +218,7 @@ impl World {
             return;
         }
         put.grant = Some(grant);
+        put.master = master;
         self.plan_writes(number);
     }
 
@@ -238,7 +258,7 @@ impl World {
     ) {
         let put = &self.puts[number];
         let Some(grant) = &put.grant else { return };
-        let (descriptor, sequence) = (grant.replicas[replica], grant.sequence);
+        let (descriptor, sequence) = ((put.master, grant.replicas[replica]), grant.sequence);
         let release_ms = self.plan.settings.put_release_timeout_ms;
         if self.now() >= put.sent.after_ms(release_ms) {
             self.puts[number].failed = true;
@@ -257,23 +277,23 @@ impl World {
     /// All writes of a put are done, or were refused.
     pub(crate) fn conclude(&mut self, number: usize) {
         let put = self.puts[number].clone();
-        let Some(grant) = put.grant else { return };
+        let Some(grant) = &put.grant else { return };
         if self.clients[put.client].id != put.asked.client {
             return;
         }
         let puts = vec![(put.asked.key, grant.sequence)];
         match put.intent {
             Intent::End | Intent::EndSlowly if !put.failed => {
-                self.send_end(&put.asked, puts.clone());
+                self.send_end(&put.asked, put.master, puts.clone());
                 if self.dice.random_bool(0.1) {
-                    self.send_end(&put.asked, puts);
+                    self.send_end(&put.asked, put.master, puts);
                 }
             }
             Intent::End | Intent::EndSlowly | Intent::RevokeQuietly => {
-                self.send_revoke(&put.asked, puts, true);
+                self.send_revoke(&put, puts, true);
             }
             Intent::RevokeLoudly => {
-                self.send_revoke(&put.asked, puts, false);
+                self.send_revoke(&put, puts, false);
                 self.plan_late_writes(number);
             }
             Intent::Abandon => self.plan_late_writes(number),
@@ -297,25 +317,25 @@ impl World {
         }
     }
 
-    pub(crate) fn send_end(&mut self, put: &PutAsked, puts: Vec<(u32, u64)>) {
+    pub(crate) fn send_end(&mut self, put: &PutAsked, master: Incarnation, puts: Vec<(u32, u64)>) {
         let shard = self.shard_of(put.key);
         let request = ShardRequest::PutEnd {
-            incarnation: INCARNATION,
+            incarnation: master,
             batch: self.batch(&[put.key]),
-            sequences: vec![puts[0].1],
+            sequences: vec![wire_sequence(puts[0].1)],
         };
         self.ask_shard(put.client, shard, request, Asked::End { puts });
     }
 
-    fn send_revoke(&mut self, put: &PutAsked, puts: Vec<(u32, u64)>, quiet: bool) {
-        let shard = self.shard_of(put.key);
+    fn send_revoke(&mut self, put: &Put, puts: Vec<(u32, u64)>, quiet: bool) {
+        let shard = self.shard_of(put.asked.key);
         let request = ShardRequest::PutRevoke {
-            incarnation: INCARNATION,
+            incarnation: put.master,
             no_write_in_flight: quiet,
-            batch: self.batch(&[put.key]),
-            sequences: vec![puts[0].1],
+            batch: self.batch(&[put.asked.key]),
+            sequences: vec![wire_sequence(puts[0].1)],
         };
-        self.ask_shard(put.client, shard, request, Asked::Revoke { puts, quiet });
+        self.ask_shard(put.asked.client, shard, request, Asked::Revoke { puts, quiet });
     }
 
     fn get(&mut self, client: usize) {
@@ -328,7 +348,13 @@ impl World {
     }
 
     /// Reads within the lease, counted from before the get was sent; now and then later than that.
-    fn plan_read(&mut self, client: usize, key: u32, sent: Moment, located: Located) {
+    fn plan_read(
+        &mut self,
+        client: usize,
+        key: u32,
+        sent: Moment,
+        located: (Located, Incarnation),
+    ) {
         let lease_until = sent.after_ms(self.plan.settings.lease_ttl_ms);
         let left_ms = lease_until.since_ms(self.now());
         let late = self.dice.random_bool(0.1);
@@ -351,12 +377,13 @@ impl World {
         location: usize,
         late: bool,
     ) -> Result<(), Violation> {
-        let located = &self.locations[location];
+        let (located, master) = &self.locations[location];
+        let master = *master;
         let replica = self.dice.random_range(0..located.replicas.len());
         let (sequence, size_bytes) = (located.sequence, located.size_bytes);
         let descriptor = located.replicas[replica];
-        let found = self.memories.read(descriptor, sequence, size_bytes);
-        self.audit.note(self.cluster.now, "read", &(key, sequence, &found));
+        let found = self.memories.read((master, descriptor), sequence, size_bytes);
+        self.audit.note(self.now(), "read", &(key, sequence, &found));
         let stray = match found {
             Err(Fault::Gone | Fault::WrongMount) => {
                 self.oracle.tally.read_refused += 1;
@@ -366,7 +393,7 @@ impl World {
         };
         self.oracle.tally.read += 1;
         if late && self.plan.canary != Some(Canary::LateReads) {
-            self.validate(client, key, sequence, stray.is_none());
+            self.validate(client, key, (master, sequence), stray.is_none());
             return Ok(());
         }
         match stray {
@@ -378,11 +405,17 @@ impl World {
     }
 
     /// A reader whose lease was over asks whether what it has read is still the object.
-    fn validate(&mut self, client: usize, key: u32, sequence: u64, intact: bool) {
+    fn validate(
+        &mut self,
+        client: usize,
+        key: u32,
+        (master, sequence): (Incarnation, u64),
+        intact: bool,
+    ) {
         let request = ShardRequest::Validate {
-            incarnation: INCARNATION,
+            incarnation: master,
             batch: self.batch(&[key]),
-            sequences: vec![sequence],
+            sequences: vec![wire_sequence(sequence)],
         };
         let puts = vec![(key, sequence)];
         let (id, shard) = (self.clients[client].id, self.shard_of(key));
@@ -399,7 +432,7 @@ impl World {
         }
     }
 
-    fn remove(&mut self, client: usize) {
+    pub(crate) fn remove(&mut self, client: usize) {
         let id = self.clients[client].id;
         let force = self.dice.random_bool(0.3);
         for (shard, keys) in self.draw_batches(4) {
@@ -411,14 +444,14 @@ impl World {
     fn remove_all(&mut self, client: usize) {
         let id = self.clients[client].id;
         let force = self.dice.random_bool(0.3);
-        for number in 0..self.plan.shards {
+        for number in 0..self.shards() {
             let request = ShardRequest::RemoveAll { force };
             self.ask_shard(id, ShardId(number), request, Asked::RemoveAll { force });
         }
     }
 
     fn inspect(&mut self, client: usize) {
-        let shard = ShardId(self.dice.random_range(0..self.plan.shards));
+        let shard = ShardId(self.dice.random_range(0..self.cluster.route.shards()));
         let request = match self.dice.random_range(0..3) {
             0 => ShardRequest::ListKeys { cursor: 0, limit: 10 },
             1 => ShardRequest::Totals,

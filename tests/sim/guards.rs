@@ -3,6 +3,8 @@
 //! They are kept by address and not by mount: the same memory may be mounted again in other pieces
 //! while a writer from before is still at work.
 
+use std::collections::HashMap;
+
 use mooring_actors::Moment;
 use mooring_actors::invariant::{Invariant, Violation};
 use mooring_actors::pool::message::Mount;
@@ -54,11 +56,23 @@ impl Guards {
         }
     }
 
+    /// The segments are mounted otherwise with another master, in the same memory.
+    pub(crate) fn mounted_again(&mut self, mounts: &HashMap<Mount, Mount>) {
+        for guard in self.by_memory.iter_mut().flatten() {
+            guard.mount = mounts.get(&guard.mount).copied().unwrap_or(guard.mount);
+        }
+    }
+
     /// The process that the memory belonged to has ended, and with it all access.
     pub(crate) fn clear(&mut self, memory: usize) {
         if let Some(guards) = self.by_memory.get_mut(memory) {
             guards.clear();
         }
+    }
+
+    /// Nobody is able to access anything any more.
+    pub(crate) fn clear_all(&mut self) {
+        self.by_memory.clear();
     }
 
     /// Forgets what is over.

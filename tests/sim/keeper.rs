@@ -8,7 +8,7 @@ use mooring_proto::{ClientId, Incarnation, SegmentId};
 use rand::Rng;
 
 use crate::asked::Asked;
-use crate::cluster::{INCARNATION, mount};
+use crate::cluster::mount;
 use crate::store::endpoint;
 use crate::world::{Event, World};
 
@@ -20,6 +20,8 @@ pub(crate) struct Store {
     silent_until: Moment,
     /// It has not restarted yet.
     down: bool,
+    /// It never comes back.
+    pub(crate) retired: bool,
     /// Requests about its segments that are under way: it asks nothing else meanwhile.
     asked: u32,
 }
@@ -32,6 +34,8 @@ pub(crate) struct Piece {
     pub(crate) size_bytes: u64,
     /// The mount, as far as the store knows.
     pub(crate) mount: Option<Mount>,
+    /// The master that it was last mounted with.
+    mounted_with: Option<Incarnation>,
     /// It is not to be mounted before.
     resting_until: Moment,
     draining_until: Option<Moment>,
@@ -39,7 +43,19 @@ pub(crate) struct Piece {
 
 impl Store {
     pub(crate) fn new(process: ClientId, segments: Vec<Piece>) -> Store {
-        Store { process, segments, silent_until: Moment::default(), down: false, asked: 0 }
+        Store {
+            process,
+            segments,
+            silent_until: Moment::default(),
+            down: false,
+            retired: false,
+            asked: 0,
+        }
+    }
+
+    /// Whether it says nothing now.
+    fn is_mute(&self, now: Moment) -> bool {
+        self.retired || self.down || self.silent_until > now
     }
 
     pub(crate) fn segment_ids(&self) -> Vec<SegmentId> {
@@ -65,6 +81,7 @@ impl World {
                 base: from,
                 size_bytes,
                 mount: None,
+                mounted_with: None,
                 resting_until: Moment::default(),
                 draining_until: None,
             });
@@ -81,10 +98,20 @@ impl World {
         self.at(STORE_STEP_MS, Event::StoreStep(number));
         let now = self.now();
         let store = &self.stores[number];
-        if store.down || store.asked > 0 || store.silent_until > now {
+        if store.is_mute(now) || store.asked > 0 {
             return;
         }
         if self.finish_drains(number) || self.ends_mounting {
+            return;
+        }
+        let store = &self.stores[number];
+        // A store sees by its connection that the master is another one.
+        let master = Some(self.cluster.incarnation);
+        let knows_another = |piece: &Piece| {
+            piece.mount.is_some() && piece.draining_until.is_none() && piece.mounted_with != master
+        };
+        if self.oracle.tally.cold_starts > 0 && store.segments.iter().any(knows_another) {
+            self.send_remount(number);
             return;
         }
         let store = &self.stores[number];
@@ -106,10 +133,11 @@ impl World {
     }
 
     /// The same memory in other pieces, under other ids.
-    fn divide_anew(&mut self, number: usize) {
+    pub(crate) fn divide_anew(&mut self, number: usize) {
         let (base, size_bytes) =
             (self.memories.all[number].base, self.memories.all[number].size_bytes);
         let count = self.dice.random_range(1..=3);
+        self.memories.all[number].mounts.clear();
         self.stores[number].segments = self.divide(base, size_bytes, count);
     }
 
@@ -124,7 +152,9 @@ impl World {
     fn mount_request(&mut self, number: usize, piece: &Piece) -> MountRequest {
         let mounted_with = match self.dice.random_range(0..20) {
             0 if !self.calm => Some(Incarnation(7)),
-            1..5 => Some(INCARNATION),
+            1..10 if !self.plan.nameless => {
+                piece.mounted_with.or(self.memories.all[number].mounted_with)
+            }
             _ => None,
         };
         MountRequest {
@@ -192,7 +222,7 @@ impl World {
     }
 
     /// The process ends, and with it the memory. Another one comes later, at the same endpoint.
-    fn crash(&mut self, number: usize) {
+    pub(crate) fn crash(&mut self, number: usize) {
         let process = self.new_client_id();
         self.memories.all[number].restart(process);
         self.oracle.guards.clear(number);
@@ -218,7 +248,7 @@ impl World {
         }
         self.at(self.plan.settings.client_ttl_ms / 5, Event::Ping(number));
         let store = &self.stores[number];
-        if store.down || store.silent_until > self.now() {
+        if store.is_mute(self.now()) {
             return;
         }
         let mounted = store.segments.iter().filter(|piece| piece.mount.is_some()).count();
@@ -236,10 +266,13 @@ impl World {
     /// Mounts all that is mounted as far as the store knows.
     pub(crate) fn send_remount(&mut self, number: usize) {
         let process = self.stores[number].process;
+        // A store may leave out what it is about to unmount anyway.
+        let names_draining = self.dice.random_bool(0.5);
         let pieces: Vec<Piece> = self.stores[number]
             .segments
             .iter()
-            .filter(|piece| piece.mount.is_some() && piece.draining_until.is_none())
+            .filter(|piece| piece.mount.is_some())
+            .filter(|piece| piece.draining_until.is_none() || names_draining)
             .copied()
             .collect();
         self.stores[number].asked += 1;
@@ -287,7 +320,7 @@ impl World {
     }
 
     /// Whether an answer is for this very process; its request is not under way any more.
-    fn is_process(&mut self, number: usize, process: ClientId) -> bool {
+    pub(crate) fn is_process(&mut self, number: usize, process: ClientId) -> bool {
         let is_it = self.stores[number].process == process;
         self.stores[number].asked -= u32::from(is_it);
         is_it
@@ -297,33 +330,51 @@ impl World {
         let mount = mount(grant.slot, grant.generation);
         let mut former = None;
         self.change(number, segment, |piece| {
-            former = piece.mount.replace(mount);
-            piece.draining_until = None;
+            former = piece.mount.replace(mount).zip(piece.mounted_with);
+            piece.mounted_with = Some(grant.incarnation);
         });
-        let known = &mut self.memories.all[number].mounts;
-        if let Some(former) = former {
-            known.remove(&former);
+        let memory = &mut self.memories.all[number];
+        if let Some((former, master)) = former {
+            memory.mounts.remove(&(master, former));
         }
-        known.insert(mount);
+        memory.mounts.insert((grant.incarnation, mount));
+        memory.mounted_with = Some(grant.incarnation);
     }
 
     fn unmounted(&mut self, number: usize, segment: SegmentId) {
         let mut former = None;
         let resting_until = self.now().after_ms(self.dice.random_range(0..=1_000));
         self.change(number, segment, |piece| {
-            former = piece.mount.take();
+            former = piece.mount.take().zip(piece.mounted_with);
             piece.draining_until = None;
             piece.resting_until = resting_until;
         });
-        if let Some(former) = former {
-            self.memories.all[number].mounts.remove(&former);
+        if let Some((former, master)) = former {
+            self.memories.all[number].mounts.remove(&(master, former));
         }
+    }
+
+    /// Nobody knows what became of an unmount: the store asks again.
+    pub(crate) fn unmount_again(&mut self, number: usize, segment: SegmentId) {
+        let now = self.now();
+        self.change(number, segment, |piece| piece.draining_until = Some(now));
     }
 
     fn change(&mut self, number: usize, segment: SegmentId, change: impl FnOnce(&mut Piece)) {
         let pieces = &mut self.stores[number].segments;
         if let Some(piece) = pieces.iter_mut().find(|piece| piece.id == segment) {
             change(piece);
+        }
+    }
+
+    /// The process lives on, but its memory is another one at another address. The ids stay.
+    pub(crate) fn move_memory(&mut self, number: usize) {
+        let former = self.memories.all[number].base;
+        let base = if former & MOVE_BYTES == 0 { former + MOVE_BYTES } else { former - MOVE_BYTES };
+        self.memories.all[number].move_to(base);
+        self.oracle.guards.clear(number);
+        for piece in &mut self.stores[number].segments {
+            piece.base = piece.base - former + base;
         }
     }
 
@@ -339,12 +390,18 @@ impl World {
     pub(crate) fn unmount_all(&mut self) {
         self.ends_mounting = true;
         for number in 0..self.stores.len() {
+            if self.stores[number].retired {
+                continue;
+            }
             for segment in self.stores[number].segment_ids() {
                 self.send_unmount(number, segment, 0, true);
             }
         }
     }
 }
+
+/// How far memory moves: beyond the end of the largest one, and below the next store.
+const MOVE_BYTES: u64 = 0x800_0000;
 
 /// How often a store looks after its segments.
 const STORE_STEP_MS: u64 = 40;

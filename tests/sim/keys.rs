@@ -43,8 +43,14 @@ impl World {
     }
 }
 
+/// The key with these bytes.
+pub(crate) fn key_number(bytes: &[u8]) -> u32 {
+    let digits = std::str::from_utf8(&bytes[6..10]).expect("every key was made by this model");
+    u32::from_str_radix(digits, 16).expect("every key was made by this model")
+}
+
 /// The bytes of a key: from 10 to 70 of them, and now and then many more.
-fn key_bytes(key: u32) -> Vec<u8> {
+pub(crate) fn key_bytes(key: u32) -> Vec<u8> {
     let mut bytes = format!("block-{key:04x}").into_bytes();
     let longer = if key.is_multiple_of(97) { 2_000 } else { 0 };
     bytes.resize(10 + (key as usize * 37) % 60 + longer, b'.');

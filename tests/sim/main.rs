@@ -13,6 +13,7 @@ mod cluster;
 
 mod asked;
 mod audit;
+mod checks;
 mod client;
 mod ending;
 mod guards;
@@ -20,6 +21,8 @@ mod keeper;
 mod keys;
 mod oracle;
 mod plan;
+mod planted;
+mod restart;
 mod store;
 mod world;
 
@@ -82,11 +85,43 @@ fn readers_that_outlive_their_lease_are_noticed() {
     assert_noticed(Canary::LateReads, &["readable"]);
 }
 
+#[test]
+fn a_snapshot_that_is_used_twice_is_noticed() {
+    assert_noticed_in_handoffs(Canary::StaleSnapshot, &["readable", "lease"]);
+}
+
+#[test]
+fn memory_that_is_taken_for_the_same_at_another_base_is_noticed() {
+    assert_noticed_in_handoffs(Canary::UncheckedBase, &["readable"]);
+}
+
+#[test]
+fn keys_that_come_back_after_they_were_removed_while_hidden_are_noticed() {
+    assert_noticed_in_handoffs(Canary::RevivedKeys, &["readable"]);
+}
+
+#[test]
+fn holds_that_end_with_the_master_are_noticed() {
+    assert_noticed_in_handoffs(Canary::DroppedHolds, &["lease", "readable"]);
+}
+
+#[test]
+fn leases_that_run_out_before_the_next_master_serves_are_noticed() {
+    assert_noticed_in_handoffs(Canary::EarlyTime, &["lease", "readable"]);
+}
+
+fn assert_noticed_in_handoffs(canary: Canary, invariants: &[&str]) {
+    assert_shows(canary, invariants, |seed| Plan::of_handoffs(seed, canary));
+}
+
 /// A fault of the harness must show as a violation of one of these invariants within some seeds.
 fn assert_noticed(canary: Canary, invariants: &[&str]) {
-    let faults: Vec<String> = (0..CANARY_SEEDS)
-        .filter_map(|seed| run(Plan { canary: Some(canary), ..Plan::new(seed) }, false).err())
-        .collect();
+    assert_shows(canary, invariants, |seed| Plan { canary: Some(canary), ..Plan::new(seed) });
+}
+
+fn assert_shows(canary: Canary, invariants: &[&str], plan: impl Fn(u64) -> Plan) {
+    let faults: Vec<String> =
+        (0..CANARY_SEEDS).filter_map(|seed| run(plan(seed), false).err()).collect();
     let noticed = faults
         .iter()
         .any(|fault| invariants.iter().any(|id| fault.starts_with(&format!("{id}: "))));

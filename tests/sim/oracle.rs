@@ -1,6 +1,7 @@
 //! What every answer must agree with: a model of the keys, fed with the answers themselves in the
 //! order in which the master decided them.
 
+mod restarts;
 mod starts;
 
 use std::collections::{HashMap, HashSet};
@@ -10,16 +11,18 @@ use mooring_actors::invariant::{Invariant, Violation};
 use mooring_actors::pool::message::Mount;
 use mooring_actors::shard::message::ShardReply;
 use mooring_actors::{Moment, ShardId};
+use mooring_proto::Incarnation;
 use mooring_proto::error::{ErrorCode, Refusal};
 use mooring_proto::message::object::{Located, RangeDescriptor};
 
+pub(crate) use self::restarts::HandedOver;
 use crate::asked::{Asked, PutAsked};
-use crate::cluster::mount;
+use crate::cluster::{INCARNATION, mount};
 use crate::guards::{Guard, Guards};
-use crate::store::Memories;
+use crate::store::{Memories, Place};
 
 /// The model.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Oracle {
     keys: HashMap<u32, KeyModel>,
     /// Every put that was ever granted, by its number.
@@ -27,8 +30,13 @@ pub(crate) struct Oracle {
     pub(crate) guards: Guards,
     /// Mounts that a shard has heard to be lost.
     lost: HashSet<(ShardId, Mount)>,
+    /// Mounts that this master has been handed, and those of them that a shard has opened.
+    handed_over: HashSet<Mount>,
+    opened: HashSet<(ShardId, Mount)>,
+    /// The master that answers.
+    pub(crate) master: Incarnation,
     /// Remove-alls under way, by shard.
-    pub(crate) sweeps: HashMap<ShardId, u32>,
+    sweeps: HashMap<ShardId, u32>,
     lease_ttl_ms: u64,
     put_discard_timeout_ms: u64,
     put_release_timeout_ms: u64,
@@ -48,6 +56,12 @@ pub(crate) struct Tally {
     pub(crate) late_writes: u64,
     pub(crate) losses: u64,
     pub(crate) evicted: u64,
+    pub(crate) handoffs: u64,
+    pub(crate) cold_starts: u64,
+    /// Segments that opened at a shard after a restart.
+    pub(crate) opened: u64,
+    /// Objects that were located although another master had been handed them.
+    pub(crate) outlived: u64,
 }
 
 /// What is known of a key.
@@ -80,15 +94,25 @@ struct PutModel {
     pin_void: bool,
     /// A replica was on a segment that is lost.
     doubtful: bool,
+    /// A later master than that of the put has been handed it.
+    handed_over: bool,
 }
 
 impl Oracle {
     pub(crate) fn new(settings: &Settings) -> Oracle {
         Oracle {
+            keys: HashMap::new(),
+            puts: HashMap::new(),
+            guards: Guards::default(),
+            lost: HashSet::new(),
+            handed_over: HashSet::new(),
+            opened: HashSet::new(),
+            master: INCARNATION,
+            sweeps: HashMap::new(),
             lease_ttl_ms: settings.lease_ttl_ms,
             put_discard_timeout_ms: settings.put_discard_timeout_ms,
             put_release_timeout_ms: settings.put_release_timeout_ms,
-            ..Oracle::default()
+            tally: Tally::default(),
         }
     }
 
@@ -144,7 +168,11 @@ impl Oracle {
             }
             (Asked::RemoveAll { force }, ShardReply::Removed { .. }) => {
                 self.swept(shard, *force);
+                self.forget_hidden(shard);
             }
+            // Parts of it may have been done.
+            (Asked::RemoveAll { force }, ShardReply::Restarting) => self.swept(shard, *force),
+            (_, ShardReply::Restarting) => {}
             (Asked::Other, _) => {}
             (asked, reply) => {
                 let fault = format!("{asked:?} was answered with {reply:?}");
@@ -252,6 +280,7 @@ impl Oracle {
             return Err(readable(key, &format!("is {put:?} and was located as {located:?}")));
         }
         self.none_lost(put.shard, &located.replicas)?;
+        self.tally.outlived += u64::from(put.handed_over);
         let until = now.after_ms(self.lease_ttl_ms);
         for replica in &located.replicas {
             self.guard(*replica, located.size_bytes, sequence, until, false, memories)?;
@@ -262,7 +291,13 @@ impl Oracle {
 
     fn missed(&mut self, now: Moment, key: u32) -> Result<(), Violation> {
         self.tally.missed += 1;
-        self.must_be_gone(now, key)
+        self.must_be_gone(now, key)?;
+        // What is gone stays so; only what was handed over may still come back.
+        let hidden = self.key(key).readable.is_some_and(|sequence| self.is_hidden(sequence));
+        if !hidden && let Some(model) = self.keys.get_mut(&key) {
+            model.readable = None;
+        }
+        Ok(())
     }
 
     fn exists(
@@ -305,7 +340,12 @@ impl Oracle {
             Err(refusal) if refusal.code == ErrorCode::Leased && !leased => {
                 Err(Invariant::Lease.violated(format!("key {key} is leased by nobody")))
             }
-            Err(refusal) if refusal.code == ErrorCode::NotFound => self.must_be_gone(now, key),
+            Err(refusal) if refusal.code == ErrorCode::NotFound => {
+                self.must_be_gone(now, key)?;
+                // Also what was handed over and is hidden still.
+                self.keys.entry(key).or_default().readable = None;
+                Ok(())
+            }
             Err(_) => Ok(()),
         }
     }
@@ -341,7 +381,7 @@ impl Oracle {
         of_writer: bool,
         memories: &Memories,
     ) -> Result<(), Violation> {
-        let (place, from) = address(memories, replica)?;
+        let (place, from) = self.address(memories, replica)?;
         if memories.all[place.memory].process == place.process {
             let mount = mount(replica.slot, replica.generation);
             let to = from + size_bytes;
@@ -370,7 +410,7 @@ impl Oracle {
         let put = &self.puts[&sequence];
         let swept = self.sweeps.get(&put.shard).is_some_and(|sweeps| *sweeps > 0);
         let stays = model.leased_until > now || (put.hard_pin && !put.pin_void);
-        if stays && !put.doubtful && !swept {
+        if stays && !put.doubtful && !swept && !self.is_hidden(sequence) {
             return Err(Invariant::Lease.violated(format!("key {key} is gone: {model:?} {put:?}")));
         }
         Ok(())
@@ -382,18 +422,19 @@ impl Oracle {
         !put.doubtful && now < put.started.after_ms(self.put_discard_timeout_ms)
     }
 
+    fn address(
+        &self,
+        memories: &Memories,
+        replica: RangeDescriptor,
+    ) -> Result<(Place, u64), Violation> {
+        memories
+            .address(self.master, replica)
+            .ok_or_else(|| Invariant::Readable.violated(format!("{replica:?} is in no table")))
+    }
+
     fn key(&self, key: u32) -> KeyModel {
         self.keys.get(&key).copied().unwrap_or_default()
     }
-}
-
-fn address(
-    memories: &Memories,
-    replica: RangeDescriptor,
-) -> Result<(crate::store::Place, u64), Violation> {
-    memories
-        .address(replica)
-        .ok_or_else(|| Invariant::Readable.violated(format!("{replica:?} is in no table")))
 }
 
 fn readable(key: u32, fault: &str) -> Violation {

@@ -27,6 +27,10 @@ pub(crate) struct Plan {
     pub(crate) pause_ms: u64,
     /// The mean time between two faults of a store.
     pub(crate) fault_pause_ms: u64,
+    /// When the master leaves and how, one after the other.
+    pub(crate) restarts: Vec<RestartPlan>,
+    /// Stores never say which master they were mounted with before.
+    pub(crate) nameless: bool,
     /// A fault of the harness itself, which has to be noticed.
     pub(crate) canary: Option<Canary>,
 }
@@ -59,6 +63,16 @@ pub(crate) enum Canary {
     LostRequests,
     /// Readers read on when their lease is over, and take what they find for the object.
     LateReads,
+    /// The first snapshot is used again at each restart.
+    StaleSnapshot,
+    /// A segment is taken for the same whatever its base.
+    UncheckedBase,
+    /// A key that was removed while it was hidden comes back with its segment.
+    RevivedKeys,
+    /// What is held is not handed over.
+    DroppedHolds,
+    /// The time of a restored master begins before it serves.
+    EarlyTime,
 }
 
 impl Plan {
@@ -102,9 +116,97 @@ impl Plan {
             busy_ms: dice.random_range(3_000..=7_000),
             pause_ms: log_uniform(&mut dice, 3, 40),
             fault_pause_ms: *pick(&mut dice, &[500, 1_500, 4_000, 1_000_000]),
+            restarts: Vec::new(),
+            nameless: false,
             canary: None,
         }
+        .with_restarts()
     }
+
+    /// The same with restarts of the master in most plans. They are drawn apart, so that all else is
+    /// as it would be without.
+    fn with_restarts(mut self) -> Plan {
+        let mut dice = SmallRng::seed_from_u64(self.seed ^ RESTART_SALT);
+        if dice.random_bool(0.25) {
+            return self;
+        }
+        // Without a handoff only the check of each access keeps those away who came before.
+        let may_be_lost = dice.random_bool(0.3);
+        if may_be_lost {
+            self.stores.iter_mut().for_each(|store| store.checks_mounts = true);
+        }
+        let ttl_ms = self.settings.client_ttl_ms;
+        self.settings.pending_timeout_ms =
+            dice.random_bool(0.2).then(|| dice.random_range(100..=2 * ttl_ms));
+        for _ in 0..dice.random_range(1..=5) {
+            self.restarts.push(RestartPlan {
+                after_ms: log_uniform(&mut dice, 1, 3_000),
+                gap_ms: *pick(&mut dice, &[0, 1, 20, ttl_ms / 2, 2 * ttl_ms]),
+                shards: if dice.random_bool(0.4) { dice.random_range(1..=4) } else { self.shards },
+                leaving: match dice.random_range(0..4) {
+                    0 if may_be_lost => Leaving::Killed,
+                    1 if may_be_lost => Leaving::SnapshotLost,
+                    _ => Leaving::HandsOver,
+                },
+                store_fault_ratio: *pick(&mut dice, &[0.0, 0.1, 0.5]),
+            });
+        }
+        self
+    }
+
+    /// A plan in which a fault of the handoff shows soon: nothing but handoffs, and stores that take
+    /// any access.
+    pub(crate) fn of_handoffs(seed: u64, canary: Canary) -> Plan {
+        let plan = Plan::new(seed);
+        let restart = RestartPlan {
+            after_ms: 500,
+            gap_ms: 20,
+            shards: plan.shards,
+            leaving: Leaving::HandsOver,
+            store_fault_ratio: if canary == Canary::UncheckedBase { 0.7 } else { 0.0 },
+        };
+        let stores = plan.stores.iter().cloned();
+        Plan {
+            restarts: vec![restart; 5],
+            nameless: true,
+            canary: Some(canary),
+            stores: stores.map(|store| StorePlan { checks_mounts: false, ..store }).collect(),
+            settings: Settings {
+                lease_ttl_ms: 300,
+                pending_timeout_ms: None,
+                ..plan.settings.clone()
+            },
+            keys: 200,
+            pause_ms: 5,
+            rude_ratio: 0.25,
+            ..plan
+        }
+    }
+}
+
+/// A restart of the master.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RestartPlan {
+    /// So long after the master before has begun to serve.
+    pub(crate) after_ms: u64,
+    /// For so long no master serves.
+    pub(crate) gap_ms: u64,
+    /// How many shards the next one has.
+    pub(crate) shards: u16,
+    pub(crate) leaving: Leaving,
+    /// How many stores have a fault of their own meanwhile.
+    pub(crate) store_fault_ratio: f64,
+}
+
+/// How a master leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// It comes to rest, and the next one gets what it had.
+    HandsOver,
+    /// It comes to rest, but the next one finds nothing that it may use.
+    SnapshotLost,
+    /// It ends in the midst of everything.
+    Killed,
 }
 
 impl StorePlan {
@@ -142,6 +244,9 @@ pub(crate) fn draw_options(plan: &Plan, dice: &mut SmallRng) -> PutOptions {
             .then(|| dice.random_range(1..=5_000)),
     }
 }
+
+/// So that restarts are drawn apart from all else.
+const RESTART_SALT: u64 = 0x4e57_a47e_d5a1_7000;
 
 /// One of several.
 pub(crate) fn pick<'a, T>(dice: &mut SmallRng, choices: &'a [T]) -> &'a T {

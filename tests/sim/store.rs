@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use mooring_actors::pool::message::Mount;
-use mooring_proto::ClientId;
 use mooring_proto::message::object::RangeDescriptor;
 use mooring_proto::message::segment::SegmentEntry;
+use mooring_proto::{ClientId, Incarnation};
 
 use crate::cluster::mount;
 
@@ -26,8 +26,10 @@ pub(crate) struct Memory {
     /// The process that the memory belongs to; nobody reaches it through another one.
     pub(crate) process: ClientId,
     checks_mounts: bool,
-    /// The mounts that the store knows of and answers for.
-    pub(crate) mounts: BTreeSet<Mount>,
+    /// The mounts that the store knows of and answers for, each with the master that granted it.
+    pub(crate) mounts: BTreeSet<(Incarnation, Mount)>,
+    /// The master that any of it was last mounted with.
+    pub(crate) mounted_with: Option<Incarnation>,
     /// By first address: the end, and what is there.
     stamps: BTreeMap<u64, (u64, Stamp)>,
 }
@@ -45,7 +47,7 @@ pub(crate) enum Fault {
 #[derive(Debug, Default)]
 pub(crate) struct Memories {
     pub(crate) all: Vec<Memory>,
-    places: HashMap<Mount, Place>,
+    places: HashMap<(Incarnation, Mount), Place>,
 }
 
 /// Where a mounted segment lies.
@@ -70,6 +72,7 @@ impl Memory {
             process,
             checks_mounts,
             mounts: BTreeSet::new(),
+            mounted_with: None,
             stamps: BTreeMap::new(),
         }
     }
@@ -77,8 +80,20 @@ impl Memory {
     /// The process has ended and another one has taken its place.
     pub(crate) fn restart(&mut self, process: ClientId) {
         self.process = process;
+        self.mounted_with = None;
         self.mounts.clear();
         self.stamps.clear();
+    }
+
+    /// The process lives on with other memory, at another address.
+    pub(crate) fn move_to(&mut self, base: u64) {
+        self.base = base;
+        self.mounts.clear();
+        self.stamps.clear();
+    }
+
+    fn has(&self, place: &Place) -> bool {
+        self.base <= place.base && place.base + place.size_bytes <= self.base + self.size_bytes
     }
 
     fn write(&mut self, address: u64, length_bytes: u64, stamp: Stamp) {
@@ -124,11 +139,11 @@ impl Memory {
 }
 
 impl Memories {
-    /// Learns a row of the segment table.
-    pub(crate) fn learn(&mut self, entry: &SegmentEntry) {
+    /// Learns a row of the segment table of a master.
+    pub(crate) fn learn(&mut self, master: Incarnation, entry: &SegmentEntry) {
         let mount = mount(entry.slot, entry.generation);
         let memory = memory_number(&entry.segment.endpoint);
-        self.places.entry(mount).or_insert(Place {
+        self.places.entry((master, mount)).or_insert(Place {
             memory,
             process: entry.client,
             base: entry.segment.base,
@@ -137,26 +152,30 @@ impl Memories {
     }
 
     /// Where a mount lies.
-    pub(crate) fn place(&self, mount: Mount) -> Option<Place> {
-        self.places.get(&mount).copied()
+    pub(crate) fn place(&self, master: Incarnation, mount: Mount) -> Option<Place> {
+        self.places.get(&(master, mount)).copied()
     }
 
-    /// The place and the address that a descriptor names.
-    pub(crate) fn address(&self, descriptor: RangeDescriptor) -> Option<(Place, u64)> {
-        let place = self.place(mount(descriptor.slot, descriptor.generation))?;
+    /// The place and the address that a descriptor of a master names.
+    pub(crate) fn address(
+        &self,
+        master: Incarnation,
+        descriptor: RangeDescriptor,
+    ) -> Option<(Place, u64)> {
+        let place = self.place(master, mount(descriptor.slot, descriptor.generation))?;
         Some((place, place.base + descriptor.offset_bytes))
     }
 
     /// Writes bytes of a put; `from_byte` counts from the start of the object.
     pub(crate) fn write(
         &mut self,
-        descriptor: RangeDescriptor,
+        (master, descriptor): (Incarnation, RangeDescriptor),
         sequence: u64,
         from_byte: u64,
         length_bytes: u64,
         shift_bytes: u64,
     ) -> Result<(), Fault> {
-        let (place, origin) = self.reach(descriptor)?;
+        let (place, origin) = self.reach(master, descriptor)?;
         let stamp = Stamp { sequence, origin };
         let address = origin + from_byte + shift_bytes;
         self.all[place.memory].write(address, length_bytes, stamp);
@@ -166,24 +185,27 @@ impl Memories {
     /// Reads a whole object and says what is wrong with its bytes, if anything.
     pub(crate) fn read(
         &self,
-        descriptor: RangeDescriptor,
+        (master, descriptor): (Incarnation, RangeDescriptor),
         sequence: u64,
         size_bytes: u64,
     ) -> Result<Option<String>, Fault> {
-        let (place, origin) = self.reach(descriptor)?;
+        let (place, origin) = self.reach(master, descriptor)?;
         let stamp = Stamp { sequence, origin };
         Ok(self.all[place.memory].stray(origin, size_bytes, stamp))
     }
 
-    fn reach(&self, descriptor: RangeDescriptor) -> Result<(Place, u64), Fault> {
-        let (place, address) = self.address(descriptor).ok_or(Fault::WrongMount)?;
+    fn reach(
+        &self,
+        master: Incarnation,
+        descriptor: RangeDescriptor,
+    ) -> Result<(Place, u64), Fault> {
+        let (place, address) = self.address(master, descriptor).ok_or(Fault::WrongMount)?;
         let memory = &self.all[place.memory];
-        if memory.process != place.process {
+        if memory.process != place.process || !memory.has(&place) {
             return Err(Fault::Gone);
         }
-        if memory.checks_mounts
-            && !memory.mounts.contains(&mount(descriptor.slot, descriptor.generation))
-        {
+        let mount = mount(descriptor.slot, descriptor.generation);
+        if memory.checks_mounts && !memory.mounts.contains(&(master, mount)) {
             return Err(Fault::WrongMount);
         }
         Ok((place, address))

@@ -2,25 +2,27 @@
 //!
 //! Messages of one sender to one receiver arrive in order; between lanes the order is drawn.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use mooring_actors::clients::ClientsMessage;
 use mooring_actors::invariant::{Invariant, Violation};
-use mooring_actors::pool::message::{PoolMessage, PoolOrder, PoolReply, PoolRequest};
+use mooring_actors::pool::message::{PoolMessage, PoolOrder, PoolReply};
 use mooring_actors::shard::message::{ShardMessage, ShardRequest};
 use mooring_actors::{Moment, RequestId, ShardId};
-use mooring_proto::ClientId;
 use mooring_proto::message::object::Located;
+use mooring_proto::{ClientId, Incarnation};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::asked::Asked;
 use crate::audit::Audit;
 use crate::client::{Client, Put};
-use crate::cluster::{Answer, Cluster, Envelope, TICK_MS, mount};
+use crate::cluster::handoff::Handoff;
+use crate::cluster::{Answer, Cluster, Envelope, TICK_MS};
 use crate::keeper::Store;
 use crate::oracle::{Heard, Oracle};
 use crate::plan::{Canary, Plan};
+use crate::restart::Life;
 use crate::store::{Memories, Memory};
 
 /// Everything of one run.
@@ -32,8 +34,8 @@ pub(crate) struct World {
     pub(crate) stores: Vec<Store>,
     pub(crate) clients: Vec<Client>,
     pub(crate) puts: Vec<Put>,
-    /// Where readers were told that objects lie.
-    pub(crate) locations: Vec<Located>,
+    /// Where readers were told that objects lie, and by which master.
+    pub(crate) locations: Vec<(Located, Incarnation)>,
     pub(crate) oracle: Oracle,
     pub(crate) audit: Audit,
     /// Clients start nothing more and nothing breaks any more.
@@ -45,14 +47,28 @@ pub(crate) struct World {
     /// A request whose answer is kept.
     pub(crate) watched: Option<RequestId>,
     pub(crate) watched_answer: Option<Answer>,
-    agenda: BTreeMap<(u64, u32, u64), Event>,
-    lanes: BTreeMap<(End, End), Lane>,
-    pending: HashMap<RequestId, Asked>,
-    heard: HashMap<RequestId, Moment>,
+    /// Now, for everybody. The time of a master begins when it begins to serve.
+    pub(crate) clock: Moment,
+    /// The state of the master, and when it began to serve.
+    pub(crate) life: Life,
+    pub(crate) began: Moment,
+    /// What a master before has handed over; the next one to serve has not begun yet.
+    pub(crate) handoff: Option<(Moment, Handoff)>,
+    /// Of a planted fault: the first snapshot, and requests that are answered without being done.
+    pub(crate) first_handoff: Option<Handoff>,
+    pub(crate) spared: HashSet<RequestId>,
+    /// Restarts that have begun.
+    pub(crate) restarts: usize,
+    pub(crate) agenda: BTreeMap<(u64, u32, u64), Event>,
+    pub(crate) lanes: BTreeMap<(End, End), Lane>,
+    pub(crate) pending: HashMap<RequestId, Asked>,
+    pub(crate) heard: HashMap<RequestId, Moment>,
     /// The request that is at its receiver.
     at_hand: Option<RequestId>,
-    arrivals: HashMap<RequestId, (Asked, Answer)>,
-    known_epoch: u64,
+    pub(crate) arrivals: HashMap<RequestId, (Asked, Answer)>,
+    /// Requests that no master has taken.
+    pub(crate) refused: HashMap<RequestId, Asked>,
+    pub(crate) known_epoch: Option<u64>,
     last_event: u64,
     last_client: u128,
     delivered: u64,
@@ -62,6 +78,8 @@ pub(crate) struct World {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum End {
     Clock,
+    /// Who starts the actors and ends them.
+    Process,
     Client(u128),
     Clients,
     Pool,
@@ -69,8 +87,8 @@ pub(crate) enum End {
 }
 
 #[derive(Debug, Default)]
-struct Lane {
-    messages: VecDeque<Envelope>,
+pub(crate) struct Lane {
+    pub(crate) messages: VecDeque<Envelope>,
     last_due_ms: u64,
 }
 
@@ -101,12 +119,23 @@ pub(crate) enum Event {
     ClientPing(usize),
     StoreStep(usize),
     StoreReturns(usize),
+    /// No master has taken a request.
+    Refused(RequestId),
+    /// A put is started again.
+    StartAgain {
+        put: usize,
+    },
+    /// The master begins to leave.
+    Leave,
+    /// The next one begins to serve.
+    Serve,
 }
 
 impl World {
     pub(crate) fn new(plan: Plan, traced: bool) -> World {
         let mut dice = SmallRng::seed_from_u64(plan.seed ^ WORLD_SALT);
         let cluster = Cluster::with(plan.shards, plan.settings.clone());
+        let cluster_began = cluster.now;
         let mut world = World {
             oracle: Oracle::new(&plan.settings),
             dice: SmallRng::seed_from_u64(dice.random()),
@@ -122,13 +151,21 @@ impl World {
             stopped: false,
             watched: None,
             watched_answer: None,
+            clock: cluster_began,
+            life: Life::Serving,
+            began: Moment::default(),
+            handoff: None,
+            first_handoff: None,
+            spared: HashSet::new(),
+            restarts: 0,
             agenda: BTreeMap::new(),
             lanes: BTreeMap::new(),
             pending: HashMap::new(),
             heard: HashMap::new(),
             at_hand: None,
             arrivals: HashMap::new(),
-            known_epoch: 0,
+            refused: HashMap::new(),
+            known_epoch: None,
             last_event: 0,
             last_client: 0,
             delivered: 0,
@@ -158,6 +195,7 @@ impl World {
             self.at(50, Event::ClientStep(number));
         }
         self.at(0, Event::Tick);
+        self.plan_restart();
     }
 
     /// Lets everything happen that is due before a moment.
@@ -168,10 +206,10 @@ impl World {
                 break;
             }
             let event = entry.remove();
-            self.cluster.now = Moment::from_ms(at_ms);
+            self.set_clock(Moment::from_ms(at_ms));
             self.handle(event)?;
         }
-        self.cluster.now = self.cluster.now.max(until);
+        self.set_clock(self.clock.max(until));
         Ok(())
     }
 
@@ -180,13 +218,18 @@ impl World {
     }
 
     pub(crate) fn now(&self) -> Moment {
-        self.cluster.now
+        self.clock
+    }
+
+    fn set_clock(&mut self, now: Moment) {
+        self.clock = now;
+        self.cluster.now = Moment::from_ms(now.since_ms(self.began));
     }
 
     /// Puts an event on the agenda, this many milliseconds from now.
     pub(crate) fn at(&mut self, delay_ms: u64, event: Event) {
         self.last_event += 1;
-        let due_ms = self.cluster.now.as_ms() + delay_ms;
+        let due_ms = self.clock.as_ms() + delay_ms;
         let key = (due_ms, self.dice.random(), self.last_event);
         self.agenda.insert(key, event);
     }
@@ -196,42 +239,7 @@ impl World {
         ClientId(self.last_client)
     }
 
-    /// Sends a request to a shard.
-    pub(crate) fn ask_shard(
-        &mut self,
-        from: ClientId,
-        shard: ShardId,
-        request: ShardRequest,
-        asked: Asked,
-    ) -> RequestId {
-        let deadline = self.dice.random_bool(0.1).then(|| self.now().after_ms(500));
-        let id = self.pend(asked);
-        let message = ShardMessage::Request { id, deadline, request };
-        self.post(End::Client(from.0), Envelope::ToShard(shard, message));
-        id
-    }
-
-    /// Sends a request to the pool.
-    pub(crate) fn ask_pool(&mut self, from: ClientId, request: PoolRequest, asked: Asked) {
-        let id = self.pend(asked);
-        let message = PoolMessage::Request { id, request };
-        self.post(End::Client(from.0), Envelope::ToPool(message));
-    }
-
-    /// Sends a ping.
-    pub(crate) fn ping(&mut self, from: ClientId, mounted_segments: u32, store: Option<usize>) {
-        let id = self.pend(Asked::Ping { store, process: from });
-        let ping = ClientsMessage::Ping { id, client: from, mounted_segments };
-        self.post(End::Client(from.0), Envelope::ToClients(ping));
-    }
-
-    fn pend(&mut self, asked: Asked) -> RequestId {
-        let id = self.cluster.ticket();
-        self.pending.insert(id, asked);
-        id
-    }
-
-    fn post(&mut self, from: End, envelope: Envelope) {
+    pub(crate) fn post(&mut self, from: End, envelope: Envelope) {
         if self.plan.canary == Some(Canary::LostRequests)
             && matches!(from, End::Client(_))
             && self.dice.random_bool(0.001)
@@ -240,16 +248,16 @@ impl World {
         }
         let to = receiver(&envelope);
         let delay_ms = self.draw_delay();
-        let due_ms = self.cluster.now.as_ms() + delay_ms;
+        let due_ms = self.clock.as_ms() + delay_ms;
         let lane = self.lanes.entry((from, to)).or_default();
         lane.last_due_ms = lane.last_due_ms.max(due_ms);
         lane.messages.push_back(envelope);
-        let delay_ms = lane.last_due_ms - self.cluster.now.as_ms();
+        let delay_ms = lane.last_due_ms - self.clock.as_ms();
         self.at(delay_ms, Event::Deliver(from, to));
     }
 
     /// Most messages arrive in the same millisecond, a few much later.
-    fn draw_delay(&mut self) -> u64 {
+    pub(crate) fn draw_delay(&mut self) -> u64 {
         match self.dice.random_range(0..1_000) {
             0..600 => 0,
             600..900 => self.dice.random_range(0..=2),
@@ -264,7 +272,7 @@ impl World {
             Event::Tick => self.tick()?,
             Event::Arrive(id) => {
                 if let Some((asked, answer)) = self.arrivals.remove(&id) {
-                    self.audit.note(self.cluster.now, "answer", &(id, &answer));
+                    self.audit.note(self.clock, "answer", &(id, &answer));
                     if self.watched == Some(id) {
                         self.watched_answer = Some(answer);
                     } else {
@@ -284,19 +292,30 @@ impl World {
             Event::ClientPing(client) => self.client_ping(client),
             Event::StoreStep(store) => self.store_step(store),
             Event::StoreReturns(store) => self.store_returns(store),
+            Event::Refused(id) => {
+                if let Some(asked) = self.refused.remove(&id) {
+                    self.failed(asked);
+                }
+            }
+            Event::StartAgain { put } => self.start_again(put),
+            Event::Leave => self.begin_to_leave()?,
+            Event::Serve => self.begin_to_serve()?,
         }
         Ok(())
     }
 
     fn tick(&mut self) -> Result<(), Violation> {
         self.at(TICK_MS, Event::Tick);
+        if self.life == Life::Down {
+            return Ok(());
+        }
         self.post(End::Clock, Envelope::ToPool(PoolMessage::Tick));
         self.post(End::Clock, Envelope::ToClients(ClientsMessage::Tick));
-        for number in 0..self.plan.shards {
+        for number in 0..self.shards() {
             self.post(End::Clock, Envelope::ToShard(ShardId(number), ShardMessage::Tick));
         }
         if let Some((id, sent)) = self.cluster.open.first_key_value()
-            && self.now().since_ms(*sent) > ANSWER_MS_MAX
+            && self.cluster.now.since_ms(*sent) > ANSWER_MS_MAX
         {
             let asked = self.pending.get(id);
             let fault = format!("{asked:?} was asked at {sent:?} and has no answer");
@@ -306,9 +325,11 @@ impl World {
     }
 
     fn deliver(&mut self, from: End, to: End) -> Result<(), Violation> {
-        let lane = self.lanes.get_mut(&(from, to)).expect("an event has its lane");
-        let Some(envelope) = lane.messages.pop_front() else { return Ok(()) };
-        let now = self.cluster.now;
+        let lane = self.lanes.get_mut(&(from, to));
+        let Some(mut envelope) = lane.and_then(|lane| lane.messages.pop_front()) else {
+            return Ok(());
+        };
+        let now = self.clock;
         let is_tick = matches!(
             envelope,
             Envelope::ToShard(_, ShardMessage::Tick)
@@ -316,16 +337,18 @@ impl World {
                 | Envelope::ToClients(ClientsMessage::Tick)
         );
         self.audit.note(now, if is_tick { "tick" } else { "message" }, &(from, &envelope));
+        self.spare_hidden(&mut envelope);
         self.at_hand = None;
         if let Envelope::ToShard(shard, message) = &envelope {
             self.note_for_oracle(*shard, message);
         }
         if self.plan.canary == Some(Canary::EarlyTicks) && is_tick {
-            self.cluster.now = now.after_ms(self.plan.settings.put_release_timeout_ms);
+            let early_ms = self.plan.settings.put_release_timeout_ms;
+            self.cluster.now = self.cluster.now.after_ms(early_ms);
         }
         self.cluster.queue.push_front(envelope);
         self.cluster.deliver(0);
-        self.cluster.now = now;
+        self.set_clock(now);
         while let Some(envelope) = self.cluster.queue.pop_front() {
             self.post(to, envelope);
         }
@@ -335,17 +358,23 @@ impl World {
         if self.delivered.is_multiple_of(CHECK_PERIOD) {
             self.check()?;
         }
-        Ok(())
+        self.leave_if_at_rest()
     }
 
     fn note_for_oracle(&mut self, shard: ShardId, message: &ShardMessage) {
         match message {
             ShardMessage::Pool(PoolOrder::SegmentLost { mount }) => self.oracle.lost(shard, *mount),
+            ShardMessage::Pool(PoolOrder::SegmentOpened { mount, .. }) => {
+                self.oracle.opened(shard, *mount);
+            }
             ShardMessage::Request { id, request, .. } => {
                 self.at_hand = Some(*id);
-                self.heard.insert(*id, self.cluster.now);
+                self.heard.insert(*id, self.clock);
+                if let Some(Asked::Start { puts, .. }) = self.pending.get(id) {
+                    puts.iter().for_each(|put| self.oracle.start_heard(put.key));
+                }
                 if let ShardRequest::RemoveAll { .. } = request {
-                    *self.oracle.sweeps.entry(shard).or_default() += 1;
+                    self.oracle.remove_all_heard(shard);
                 }
             }
             _ => {}
@@ -353,10 +382,11 @@ impl World {
     }
 
     fn learn_table(&mut self) {
-        if self.cluster.pool.epoch() != self.known_epoch {
-            self.known_epoch = self.cluster.pool.epoch();
+        let epoch = Some(self.cluster.pool.epoch());
+        if epoch != self.known_epoch {
+            self.known_epoch = epoch;
             for entry in self.cluster.pool.table() {
-                self.memories.learn(&entry);
+                self.memories.learn(self.cluster.incarnation, &entry);
             }
         }
     }
@@ -366,12 +396,14 @@ impl World {
         let mut answers: Vec<_> = self.cluster.answers.drain().collect();
         // A request is answered before the room that it made is given to those that wait.
         answers.sort_by_key(|(id, _)| (self.at_hand != Some(*id), *id));
-        for (id, answer) in answers {
+        for (id, mut answer) in answers {
+            self.disguise(id, &mut answer);
+            self.number_puts(&mut answer);
             let Some(asked) = self.pending.remove(&id) else {
                 return Err(Invariant::Answered.violated(format!("{id:?} was never asked")));
             };
             if let (End::Shard(shard), Answer::Shard(reply)) = (from, &answer) {
-                let now = self.cluster.now;
+                let now = self.clock;
                 let since = self.heard.remove(&id).unwrap_or(now);
                 let heard = Heard { since, at_once: self.at_hand == Some(id) };
                 self.oracle.judge(now, shard, heard, &asked, reply, &self.memories)?;
@@ -392,9 +424,9 @@ impl World {
         Ok(())
     }
 
-    fn arrive(&mut self, asked: Asked, answer: Answer) -> Result<(), Violation> {
+    pub(crate) fn arrive(&mut self, asked: Asked, answer: Answer) -> Result<(), Violation> {
         match answer {
-            Answer::Shard(reply) => self.shard_answered(asked, reply),
+            Answer::Shard(reply) => self.shard_answered(asked, reply, self.cluster.incarnation),
             Answer::Pool(reply) => {
                 self.pool_answered(asked, reply);
                 Ok(())
@@ -406,46 +438,14 @@ impl World {
         }
     }
 
-    /// Checks everything that can be checked while messages are under way.
-    pub(crate) fn check(&mut self) -> Result<(), Violation> {
-        self.cluster.check()?;
-        let now = self.cluster.now;
-        self.oracle.guards.forget_ended(now);
-        for entry in self.cluster.pool.table() {
-            let mount = mount(entry.slot, entry.generation);
-            let Some(place) = self.memories.place(mount) else { continue };
-            let page_bytes = self.page_bytes(entry.segment.size_bytes);
-            for (number, shard) in self.cluster.shards.iter().enumerate() {
-                let stretches = shard.stretches(mount);
-                let runs = self.cluster.pool.shard_runs(mount, ShardId(number as u16));
-                for stretch in &stretches {
-                    let end = stretch.offset_bytes + stretch.length_bytes;
-                    let owned = runs.iter().any(|run| {
-                        u64::from(run.first_page) * page_bytes <= stretch.offset_bytes
-                            && end <= u64::from(run.end()) * page_bytes
-                    });
-                    if !owned {
-                        return Err(Invariant::OneOwner.violated(format!(
-                            "shard {number} has {stretch:?} of {mount:?}, the pool says {runs:?}"
-                        )));
-                    }
-                }
-                if self.memories.all[place.memory].process == place.process {
-                    self.oracle.guards.check_mount(now, mount, &place, &stretches)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The bytes of a page of a segment of this size, as the pool divides it.
-    pub(crate) fn page_bytes(&self, segment_bytes: u64) -> u64 {
-        1 << (segment_bytes / 256).clamp(4 << 10, 64 << 10).ilog2()
-    }
-
     /// Requests that have no answer yet.
     pub(crate) fn unanswered(&self) -> usize {
         self.cluster.open.len() + self.arrivals.len()
+    }
+
+    /// How many shards the master has.
+    pub(crate) fn shards(&self) -> u16 {
+        self.cluster.route.shards()
     }
 }
 

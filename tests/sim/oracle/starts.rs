@@ -7,7 +7,7 @@ use mooring_actors::{Moment, ShardId};
 use mooring_proto::error::{ErrorCode, Refusal};
 use mooring_proto::message::object::PutStartGrant;
 
-use super::{Heard, KeyModel, Oracle, PutModel, address, pairs, readable};
+use super::{Heard, KeyModel, Oracle, PutModel, pairs, readable};
 use crate::asked::PutAsked;
 use crate::store::Memories;
 
@@ -92,6 +92,7 @@ impl Oracle {
             started: heard.since,
             hard_pin: start.hard_pin,
             pin_void: false,
+            handed_over: false,
             doubtful: grant.replicas.iter().any(|replica| self.is_lost(shard, *replica)),
         };
         self.puts.insert(sequence, model);
@@ -114,7 +115,7 @@ impl Oracle {
         }
         let until = heard.since.after_ms(self.put_release_timeout_ms);
         for replica in &grant.replicas {
-            let (place, from) = address(memories, *replica)?;
+            let (place, from) = self.address(memories, *replica)?;
             let to = from + start.put.size_bytes;
             if to > place.base + place.size_bytes {
                 return Err(Invariant::NoOverlap.violated(format!("{replica:?} is outside")));
