@@ -118,10 +118,13 @@ fn fits_beside_pins(segment: &MountedSegment, size_bytes: u64) -> bool {
     segment.capacity_bytes().saturating_sub(segment.used.pinned_bytes) >= size_bytes
 }
 
-/// Whether time alone may make that room: something is in the way that has no hard pin.
+/// Whether time alone may make that room: something is in the way that has no hard pin. With no pin at
+/// all there is, also if the last reports know of nothing: what lay there may have gone while its
+/// pages were asked for, as what is at home in another shard does.
 fn may_have_room_later(segment: &MountedSegment, size_bytes: u64) -> bool {
     let used = &segment.used;
-    let moves = used.allocated_bytes + used.held_bytes > used.pinned_bytes
+    let moves = used.pinned_bytes == 0
+        || used.allocated_bytes + used.held_bytes > used.pinned_bytes
         || segment.heap.next_expiry().is_some();
     moves && fits_beside_pins(segment, size_bytes)
 }

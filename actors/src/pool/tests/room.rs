@@ -208,6 +208,15 @@ fn requests_that_can_never_fit_are_refused_at_once_and_evict_nothing() {
 }
 
 #[test]
+fn a_refusal_says_when_to_try_again_if_what_was_in_the_way_is_gone_by_then() {
+    let (mut bench, mount) = full_bench(1);
+    // The pages come back later, as those do whose ranges are at home in another shard.
+    bench.shards[0].surprises = (0..1_024).collect();
+    bench.report(0, ShardReport::Usage(vec![usage(mount, 0)]));
+    assert_eq!(refusals(&bench.room(0, 1, 64 * MIB)), [(0, Some(50))]);
+}
+
+#[test]
 fn room_that_is_free_by_now_is_granted_at_once() {
     let mut bench = Bench::new(2);
     bench.mounted(1, 64 * MIB);
