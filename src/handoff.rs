@@ -68,6 +68,7 @@
 //! has used the snapshot up. The lock lasts until the process ends, so the next master does not look
 //! before this one has recorded its shutdown.
 
+mod ahead;
 mod bytes;
 mod chunks;
 mod clear;
@@ -93,6 +94,7 @@ mod snapshot;
 mod tests;
 mod writer;
 
+pub(crate) use ahead::ReadAhead;
 pub(crate) use clear::clear;
 pub(crate) use deadline::Deadline;
 pub(crate) use decide::{Decision, FailurePolicy, Limits, decide};

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io;
 
-use super::reason::Reason;
+use super::reason::{Cause, Reason};
 
 /// Why a snapshot cannot be read. Nothing of it may be used then, also not what was read before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,5 +73,11 @@ impl ReadError {
             ReadError::Format { .. } | ReadError::NotUnderstood { .. } => Reason::Version,
             ReadError::Deadline { .. } => Reason::Deadline,
         }
+    }
+}
+
+impl From<ReadError> for Cause {
+    fn from(error: ReadError) -> Cause {
+        Cause::new(error.reason(), error.to_string())
     }
 }

@@ -119,6 +119,31 @@ impl<R: Read> ShardFileReader<R> {
         parsed.view(&self.chunk)
     }
 
+    /// Reads the whole next chunk and gives each of its records with the bytes that they were decoded
+    /// from. Says whether there was one.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next), and what `each` says. What was given of this chunk must not be used
+    /// then.
+    pub(super) fn next_chunk<E: From<ReadError>>(
+        &mut self,
+        mut each: impl FnMut(&[u8], &Parsed) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        if self.records_left == 0 && !self.load()? {
+            return Ok(false);
+        }
+        while self.records_left > 0 {
+            let parsed = self.decode_next().map_err(|error| self.fail(error))?;
+            each(&self.chunk, &parsed)?;
+        }
+        Ok(true)
+    }
+
+    /// For messages: the file.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     #[inline]
     fn decode_next(&mut self) -> Result<Parsed, ReadError> {
         let (parsed, end) = decode(&self.chunk, self.position, self.before)

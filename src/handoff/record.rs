@@ -43,26 +43,31 @@ impl Parsed {
     pub(super) fn view<'a>(&self, chunk: &'a [u8]) -> RangeRecord<'a> {
         let place = self.place;
         match self.body {
-            Body::Object(object) => {
-                let start = object.key_start as usize;
-                let key = chunk.get(start..start + object.key_bytes as usize).unwrap_or_default();
-                RangeRecord::Object(ObjectRecord {
-                    place,
-                    replicas: object.replicas,
-                    key,
-                    size_bytes: object.size_bytes,
-                    sequence: object.sequence,
-                    lease_left_ms: object.lease_left_ms,
-                    idle_ms: object.idle_ms,
-                    hard_pin: object.hard_pin,
-                    soft_pin_left_ms: object.soft_pin_left_ms,
-                })
-            }
+            Body::Object(object) => RangeRecord::Object(ObjectRecord {
+                place,
+                replicas: object.replicas,
+                key: object.key(chunk),
+                size_bytes: object.size_bytes,
+                sequence: object.sequence,
+                lease_left_ms: object.lease_left_ms,
+                idle_ms: object.idle_ms,
+                hard_pin: object.hard_pin,
+                soft_pin_left_ms: object.soft_pin_left_ms,
+            }),
             Body::Replica { ordinal } => RangeRecord::Replica { place, ordinal },
             Body::Hold { length_bytes, left_ms } => {
                 RangeRecord::Hold { place, length_bytes, left_ms }
             }
         }
+    }
+}
+
+impl ParsedObject {
+    /// The key, in the chunk that the object was decoded from.
+    #[inline]
+    pub(super) fn key<'a>(&self, chunk: &'a [u8]) -> &'a [u8] {
+        let start = self.key_start as usize;
+        chunk.get(start..start + self.key_bytes as usize).unwrap_or_default()
     }
 }
 

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use mooring_actors::ShardId;
 use mooring_actors::core::{CoreConfig, CoreState, Reshape};
-use mooring_actors::handoff::{RestoreError, RestoredSegment};
+use mooring_actors::handoff::{RangeRecord, RestoreError, RestoredSegment};
 use mooring_actors::pool::Pool;
-use mooring_actors::shard::restore::OwnedPages;
+use mooring_actors::shard::restore::{OwnedPages, ShardRestore, StoredKey};
 use mooring_actors::shard::state::Shard;
 
-use crate::handoff::{Cause, Deadline, Manifest, ReadError, Reason, Snapshot};
+use crate::handoff::{Cause, Deadline, Manifest, ReadAhead, Reason, Snapshot};
 
 /// A whole restore.
 pub(super) struct Restored {
@@ -97,32 +97,30 @@ impl Source<'_> {
     }
 
     fn shard(&self, index: usize, failed: &AtomicBool) -> Result<RestoredShard, Cause> {
-        let mut reader = self.snapshot.shard(index, self.deadline).map_err(|it| unread(&it))?;
+        let reader = self.snapshot.shard(index, self.deadline)?;
         let number = u16::try_from(index).map_err(|_| too_many_files())?;
-        let mut restore = self.config.restore_shard(ShardId(number), self.segments);
-        let mut ranges = 0_u64;
-        while let Some(record) = reader.next().map_err(|it| unread(&it))? {
-            restore.range(&record).map_err(|error| unsound(&error))?;
-            ranges += 1;
-            if ranges.is_multiple_of(LOOK_EVERY) && failed.load(Ordering::Relaxed) {
-                return Err(Cause::new(Reason::Corrupt, "another file is of no use"));
-            }
-        }
         let objects = self.snapshot.manifest().shards[index].record.objects;
+        let mut restore = self.config.restore_shard(ShardId(number), self.segments, objects);
+        let mut keys = restore.lend_keys();
+        std::thread::scope(|scope| {
+            let keep = |key: &[u8]| keys.add(key).map_err(|error| unsound(&error));
+            lay_all(ReadAhead::start(scope, reader, keep)?, &mut restore, failed)
+        })?;
+        restore.return_keys(keys);
         restore.finish(objects, self.sequence_floor()).map_err(|error| unsound(&error))
     }
 
     /// All shards from all files, for another number of them.
     fn all_together(&self) -> Result<CoreState, Cause> {
         let manifest = self.snapshot.manifest();
-        let mut reader = self.snapshot.merged(self.deadline).map_err(|it| unread(&it))?;
-        let mut reshape = Reshape::new(self.config, self.segments, manifest.shards.len());
-        while let Some((file, record)) = reader.next().map_err(|it| unread(&it))? {
+        let mut reader = self.snapshot.merged(self.deadline)?;
+        let (objects, files) = (manifest.totals().objects, manifest.shards.len());
+        let mut reshape = Reshape::new(self.config, self.segments, files, objects);
+        while let Some((file, record)) = reader.next()? {
             reshape.range(file, &record).map_err(|error| unsound(&error))?;
         }
-        let (objects, floor) = (manifest.totals().objects, self.sequence_floor());
         reshape
-            .finish(&manifest.pool, &manifest.clients, objects, floor)
+            .finish(&manifest.pool, &manifest.clients, objects, self.sequence_floor())
             .map_err(|error| unsound(&error))
     }
 
@@ -133,8 +131,25 @@ impl Source<'_> {
     }
 }
 
-fn unread(error: &ReadError) -> Cause {
-    Cause::new(error.reason(), error.to_string())
+/// Lays the records of one file down in its shard.
+fn lay_all(
+    mut ahead: ReadAhead<StoredKey, Cause>,
+    restore: &mut ShardRestore,
+    failed: &AtomicBool,
+) -> Result<(), Cause> {
+    let mut ranges = 0_u64;
+    while let Some((record, key)) = ahead.next()? {
+        let laid = match (&record, key) {
+            (RangeRecord::Object(object), Some(key)) => restore.lay_object(object, key),
+            _ => restore.range(&record),
+        };
+        laid.map_err(|error| unsound(&error))?;
+        ranges += 1;
+        if ranges.is_multiple_of(LOOK_EVERY) && failed.load(Ordering::Relaxed) {
+            return Err(Cause::new(Reason::Corrupt, "another file is of no use"));
+        }
+    }
+    Ok(())
 }
 
 fn unsound(error: &RestoreError) -> Cause {

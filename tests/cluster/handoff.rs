@@ -118,7 +118,7 @@ impl Cluster {
         let segments = Pool::restored_segments(&handoff.pool)?;
         let mut shards = Vec::new();
         for (file, number) in handoff.shards.iter().zip(0..) {
-            let mut restore = config.restore_shard(ShardId(number), &segments);
+            let mut restore = config.restore_shard(ShardId(number), &segments, file.record.objects);
             for range in &file.ranges {
                 restore.range(&range.record())?;
             }
@@ -140,7 +140,7 @@ impl Cluster {
             merged.extend(file.ranges.iter().map(|range| (number, range)));
         }
         merged.sort_by_key(|(_, range)| range.record().place());
-        let mut reshape = Reshape::new(&config, &segments, handoff.shards.len());
+        let mut reshape = Reshape::new(&config, &segments, handoff.shards.len(), objects);
         for (file, range) in merged {
             reshape.range(file, &range.record())?;
         }

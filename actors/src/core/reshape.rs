@@ -44,13 +44,21 @@ struct Owned {
 }
 
 impl Reshape {
-    /// Begins with empty shards on the segments of the pool's record, from so many files.
-    pub fn new(config: &CoreConfig, segments: &[RestoredSegment], files: usize) -> Reshape {
-        let shards = 0..config.route.shards();
+    /// Begins with empty shards on the segments of the pool's record, from so many files with about
+    /// so many objects.
+    pub fn new(
+        config: &CoreConfig,
+        segments: &[RestoredSegment],
+        files: usize,
+        objects: u64,
+    ) -> Reshape {
+        let count = config.route.shards();
+        let fair = objects / u64::from(count);
+        let shard = |number| config.restore_shard(ShardId(number), segments, fair);
         Reshape {
             config: config.clone(),
             segments: segments.to_vec(),
-            shards: shards.map(|number| config.restore_shard(ShardId(number), segments)).collect(),
+            shards: (0..count).map(shard).collect(),
             ordinals: vec![0; files],
             several: HashMap::new(),
             owned: Owned { segment: 0, end_bytes: 0, owner: ShardId(0) },
@@ -81,11 +89,11 @@ impl Reshape {
         let segment = self.shard(home).segment(record.place)?;
         let object = if host == home {
             let range = self.shard(home).lay_used(segment, record.place, record.size_bytes)?;
-            self.shard(home).object(range, hash, record)?
+            self.shard(home).object(range, record)?
         } else {
             let restore = self.shard(home);
             let alien = restore.make_alien(segment, record.place, record.size_bytes, host)?;
-            let object = restore.object(alien, hash, record)?;
+            let object = restore.object(alien, record)?;
             self.lay_foreign(record.place, host, home, alien, &object)?;
             object
         };

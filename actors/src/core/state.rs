@@ -54,9 +54,14 @@ impl CoreState {
 }
 
 impl CoreConfig {
-    /// Begins to restore one shard.
-    pub fn restore_shard(&self, shard: ShardId, segments: &[RestoredSegment]) -> ShardRestore {
-        ShardRestore::new(self.shard(shard), segments)
+    /// Begins to restore one shard of about so many objects.
+    pub fn restore_shard(
+        &self,
+        shard: ShardId,
+        segments: &[RestoredSegment],
+        objects: u64,
+    ) -> ShardRestore {
+        ShardRestore::new(self.shard(shard), segments, objects)
     }
 
     fn shard(&self, shard: ShardId) -> ShardConfig {

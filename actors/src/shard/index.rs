@@ -9,13 +9,16 @@
 //!
 //! Tags that fall together, by chance or by intent, make their own page larger and nothing else.
 
+mod bulk;
 mod page;
 
 use std::fmt;
 
 use super::objects::ObjectHandle;
 use super::prefetch::prefetch;
-use page::{Page, Slot};
+pub(crate) use bulk::IndexBuilder;
+use page::Page;
+pub(crate) use page::Slot;
 
 /// From tags to object handles. A tag is the low half of the 64-bit hash of a key; the upper half
 /// has chosen the shard. Different keys may have one tag: the caller compares keys.
@@ -125,6 +128,26 @@ impl Index {
         self.slots * size_of::<Slot>()
             + self.groups.len() * GROUP_PAGES * size_of::<Page>()
             + self.groups.capacity() * size_of::<Vec<Page>>()
+    }
+
+    /// An index for so many handles, whose pages are still to come.
+    fn without_pages(pages: usize, len: usize) -> Index {
+        let groups = pages.div_ceil(GROUP_PAGES);
+        Index {
+            groups: (0..groups).map(|_| Vec::with_capacity(GROUP_PAGES)).collect(),
+            pages,
+            round: 1 << pages.ilog2(),
+            len,
+            slots: 0,
+            #[cfg(test)]
+            moved: 0,
+        }
+    }
+
+    /// Adds the next page of a group.
+    fn push_page(&mut self, group: usize, page: Page) {
+        self.slots += page.slots();
+        self.groups[group].push(page);
     }
 
     #[inline]

@@ -1,13 +1,14 @@
 //! The lasting part of a shard: objects, their keys and ranges, and holds.
 //!
 //! Every change to it passes through the methods of [`Ledger`], and nothing else can make one: the
-//! fields are private to this file. A restore replays them, and a log of the same calls could make
+//! fields are private to this file and its part for restoring. A restore replays them, and a log of the same calls could make
 //! a crash as harmless as a planned restart. Leases and recency are not lasting in this sense: they
 //! only ever protect longer or order otherwise, so they are touched directly.
 
+mod restoring;
+
 use super::abroad::Abroad;
 use super::holds::Holds;
-use super::idle::IdleClass;
 use super::index::Index;
 use super::keys::{KeyAddress, Keys, KeysFull};
 use super::objects::{Object, ObjectFlags, ObjectHandle, ObjectState, Objects};
@@ -16,6 +17,8 @@ use super::segments::Segments;
 use crate::moment::Moment;
 use crate::pool::message::Remnant;
 use crate::route::{KeyHash, Route};
+
+pub(super) use restoring::Restored;
 
 /// The lasting part of a shard.
 #[derive(Debug)]
@@ -44,21 +47,6 @@ pub(super) struct Reservation<'a> {
     pub(super) hard_pin: bool,
     /// Where its replicas lie: allocated ranges, at least one, each on another segment.
     pub(super) ranges: &'a [RangeHandle],
-}
-
-/// An object that the master before has handed over.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Restored<'a> {
-    pub(super) key: &'a [u8],
-    pub(super) hash: KeyHash,
-    pub(super) size_bytes: u64,
-    pub(super) sequence: u64,
-    pub(super) lease_until: Moment,
-    pub(super) idle_class: IdleClass,
-    pub(super) hard_pin: bool,
-    pub(super) soft_pin: bool,
-    /// Its first replica.
-    pub(super) range: RangeHandle,
 }
 
 impl Ledger {
@@ -280,61 +268,6 @@ impl Ledger {
     /// Until when a held range is held.
     pub(super) fn held_until(&self, range: RangeHandle) -> Moment {
         self.holds.until(self.ranges.owner(range))
-    }
-
-    /// Takes an object over from the master before.
-    ///
-    /// # Errors
-    /// When the key arena is full.
-    pub(super) fn restore_object(
-        &mut self,
-        segments: &mut Segments,
-        restored: &Restored<'_>,
-    ) -> Result<ObjectHandle, KeysFull> {
-        let reservation = Reservation {
-            key: restored.key,
-            hash: restored.hash,
-            size_bytes: restored.size_bytes,
-            sequence: restored.sequence,
-            hard_pin: restored.hard_pin,
-            ranges: &[restored.range],
-        };
-        let object = self.reserve(segments, reservation)?;
-        self.complete(segments, object, restored.lease_until, restored.soft_pin);
-        self.objects.set_idle_class(object, restored.idle_class);
-        Ok(object)
-    }
-
-    /// Takes another replica of an object over.
-    pub(super) fn restore_replica(
-        &mut self,
-        segments: &mut Segments,
-        object: ObjectHandle,
-        range: RangeHandle,
-    ) {
-        let last = self.replicas(object).last().expect("an object has a replica");
-        self.ranges.set_sibling(last, range);
-        self.ranges.set_sibling(range, RangeHandle::NONE);
-        self.ranges.set_owner(range, object.0);
-        let flags = self.objects.flags(object);
-        if flags.hard_pin {
-            let segment = self.ranges.segment(range);
-            segments.note_pinned(segment, self.ranges.length_bytes(range) as i64);
-        } else {
-            self.ranges.push_newest(range, resting_list(flags.soft_pin));
-        }
-    }
-
-    /// Takes a held range over.
-    pub(super) fn restore_hold(&mut self, range: RangeHandle, until: Moment) {
-        let hold = self.holds.add(range, until);
-        self.ranges.hold(range, hold);
-    }
-
-    /// Makes a restored range the newest of its segment. All of them are leased from the moment of
-    /// serving.
-    pub(super) fn restore_recency(&mut self, range: RangeHandle) {
-        self.ranges.push_newest(range, Recency::Leased);
     }
 
     /// The object with this key, whatever its state.

@@ -3,9 +3,11 @@
 //! Time begins at the moment of serving. Nothing restored is visible: its segments are pending until
 //! their owners prove that the memory is the same.
 
+mod keys;
+
 use std::collections::HashMap;
 
-use mooring_proto::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX};
+use mooring_proto::limits::OBJECT_BYTES_MAX;
 
 use super::abroad::Home;
 use super::config::ShardConfig;
@@ -19,7 +21,9 @@ use crate::handoff::{ObjectRecord, RangePlace, RangeRecord, RestoreError, Restor
 use crate::moment::Moment;
 use crate::pages::PageRun;
 use crate::pool::message::{Mount, SegmentSlot};
-use crate::route::{KeyHash, ShardId};
+use crate::route::ShardId;
+
+pub use keys::{RestoredKeys, StoredKey};
 
 /// The pages that a shard's ranges lie in, by segment.
 pub type OwnedPages = Vec<(SegmentSlot, Vec<PageRun>)>;
@@ -30,7 +34,6 @@ pub(crate) struct RestoredObject {
     handle: ObjectHandle,
     pub(crate) size_bytes: u64,
     sequence: u64,
-    idle_class: IdleClass,
 }
 
 /// A range of an own object in a span of another shard.
@@ -41,15 +44,6 @@ pub(crate) type AlienRange = RangeHandle;
 struct Several {
     object: RestoredObject,
     missing: u8,
-}
-
-/// An object that was read and is not laid down yet.
-#[derive(Clone, Copy, Debug)]
-struct Staged {
-    /// Without its key.
-    object: ObjectRecord<'static>,
-    key_length: usize,
-    hash: KeyHash,
 }
 
 /// A shard that is being restored.
@@ -64,12 +58,7 @@ pub struct ShardRestore {
     /// Objects of which further replicas are to come, by ordinal.
     several: HashMap<u64, Several>,
     objects: u64,
-    /// Objects that wait until what they need is in the cache.
-    staged: Vec<Staged>,
-    /// Their keys, one after the other.
-    staged_keys: Vec<u8>,
-    /// Ranges by the class of their idle time.
-    by_idleness: Vec<Vec<RangeHandle>>,
+    keys: RestoredKeys,
 }
 
 impl Shard {
@@ -93,8 +82,10 @@ impl Shard {
 }
 
 impl ShardRestore {
-    /// A shard without ranges, on the segments of the pool's record.
-    pub fn new(config: ShardConfig, segments: &[RestoredSegment]) -> ShardRestore {
+    /// A shard without ranges, on the segments of the pool's record. About so many objects will
+    /// come; it may be any other number.
+    pub fn new(config: ShardConfig, segments: &[RestoredSegment], objects: u64) -> ShardRestore {
+        let keys = RestoredKeys::with_capacity(config.route, objects);
         let mut shard = Shard::new(config);
         for segment in segments {
             shard.mount(segment.mount, segment.segment, segment.capacity_bytes, segment.page_bytes);
@@ -107,9 +98,7 @@ impl ShardRestore {
             owned: Vec::new(),
             several: HashMap::new(),
             objects: 0,
-            staged: Vec::with_capacity(OBJECTS_STAGED),
-            staged_keys: Vec::new(),
-            by_idleness: vec![Vec::new(); IdleClass::COUNT],
+            keys,
         }
     }
 
@@ -119,26 +108,28 @@ impl ShardRestore {
     /// When it overlaps, is out of order or does not fit the others. Nothing of the shard may be used
     /// then.
     pub fn range(&mut self, record: &RangeRecord<'_>) -> Result<(), RestoreError> {
-        if let RangeRecord::Object(object) = record {
-            self.stage(object);
-            return if self.staged.len() == OBJECTS_STAGED { self.lay_staged() } else { Ok(()) };
-        }
-        self.lay_staged()?;
-        let segment = self.segment(record.place())?;
+        let place = match record {
+            RangeRecord::Object(object) => {
+                let key = self.keys.add(object.key)?;
+                return self.lay_object(object, key);
+            }
+            RangeRecord::Replica { place, .. } | RangeRecord::Hold { place, .. } => *place,
+        };
+        let segment = self.segment(place)?;
         match record {
-            RangeRecord::Object(_) => unreachable!("objects are staged"),
-            RangeRecord::Replica { place, ordinal } => {
+            RangeRecord::Object(_) => unreachable!("objects were laid down above"),
+            RangeRecord::Replica { ordinal, .. } => {
                 let several = self.several.get_mut(ordinal).filter(|object| object.missing > 0);
                 let Some(several) = several else {
                     return Err(RestoreError::Dangling(format!("a replica of object {ordinal}")));
                 };
                 several.missing -= 1;
                 let object = several.object;
-                let range = self.lay_used(segment, *place, object.size_bytes)?;
+                let range = self.lay_used(segment, place, object.size_bytes)?;
                 self.replica(range, &object)
             }
-            RangeRecord::Hold { place, length_bytes, left_ms } => {
-                let range = self.lay_used(segment, *place, *length_bytes)?;
+            RangeRecord::Hold { length_bytes, left_ms, .. } => {
+                let range = self.lay_used(segment, place, *length_bytes)?;
                 let until = Moment::from_ms(*left_ms);
                 self.shard.ledger.restore_hold(range, until);
                 self.shard.handed_over_until = self.shard.handed_over_until.max(until);
@@ -147,36 +138,36 @@ impl ShardRestore {
         }
     }
 
-    /// Keeps an object until a few more have come. Its place in the index is out of the cache as a
-    /// rule; this way those of all of them are fetched at once instead of one after the other.
-    fn stage(&mut self, object: &ObjectRecord<'_>) {
-        let hash = self.shard.config.route.hash(object.key);
-        self.shard.ledger.prefetch_slot(hash);
-        self.staged_keys.extend_from_slice(object.key);
-        let key_length = object.key.len();
-        let object = ObjectRecord { key: b"", ..*object };
-        self.staged.push(Staged { object, key_length, hash });
+    /// Lends the keys out, to be filled elsewhere. Until they are back, objects come only by
+    /// [`lay_object`](Self::lay_object).
+    pub fn lend_keys(&mut self) -> RestoredKeys {
+        let nothing = RestoredKeys::with_capacity(self.shard.config.route, 0);
+        std::mem::replace(&mut self.keys, nothing)
     }
 
-    fn lay_staged(&mut self) -> Result<(), RestoreError> {
-        let keys = std::mem::take(&mut self.staged_keys);
-        let mut rest = keys.as_slice();
-        for position in 0..self.staged.len() {
-            let Staged { object, key_length, hash } = self.staged[position];
-            let (key, after) = rest.split_at(key_length);
-            rest = after;
-            let object = ObjectRecord { key, ..object };
-            let segment = self.segment(object.place)?;
-            let ordinal = self.objects;
-            let range = self.lay_used(segment, object.place, object.size_bytes)?;
-            let restored = self.object(range, hash, &object)?;
-            if let Some(missing) = object.replicas.checked_sub(1).filter(|left| *left > 0) {
-                self.several.insert(ordinal, Several { object: restored, missing });
-            }
+    /// Takes back the keys that were lent, with those of all objects.
+    pub fn return_keys(&mut self, keys: RestoredKeys) {
+        self.keys = keys;
+    }
+
+    /// As [`range`](Self::range), for an object whose key is stored already. The key in the record
+    /// does not matter.
+    ///
+    /// # Errors
+    /// As [`range`](Self::range).
+    #[inline]
+    pub fn lay_object(
+        &mut self,
+        object: &ObjectRecord<'_>,
+        key: StoredKey,
+    ) -> Result<(), RestoreError> {
+        let segment = self.segment(object.place)?;
+        let ordinal = self.objects;
+        let range = self.lay_used(segment, object.place, object.size_bytes)?;
+        let restored = self.stored_object(range, key, object)?;
+        if let Some(missing) = object.replicas.checked_sub(1).filter(|left| *left > 0) {
+            self.several.insert(ordinal, Several { object: restored, missing });
         }
-        self.staged.clear();
-        self.staged_keys = keys;
-        self.staged_keys.clear();
         Ok(())
     }
 
@@ -216,18 +207,21 @@ impl ShardRestore {
     pub(crate) fn object(
         &mut self,
         range: RangeHandle,
-        hash: KeyHash,
         object: &ObjectRecord<'_>,
     ) -> Result<RestoredObject, RestoreError> {
-        if object.key.is_empty() || object.key.len() > KEY_BYTES_MAX {
-            return Err(RestoreError::Key(format!("a key of {} bytes", object.key.len())));
-        }
+        let key = self.keys.add(object.key)?;
+        self.stored_object(range, key, object)
+    }
+
+    fn stored_object(
+        &mut self,
+        range: RangeHandle,
+        key: StoredKey,
+        object: &ObjectRecord<'_>,
+    ) -> Result<RestoredObject, RestoreError> {
         if object.size_bytes == 0 || object.size_bytes > OBJECT_BYTES_MAX {
             let fault = format!("an object of {} bytes", object.size_bytes);
             return Err(RestoreError::Dangling(fault));
-        }
-        if self.shard.ledger.find(hash, object.key).is_some() {
-            return Err(RestoreError::Key("a key stands twice".to_owned()));
         }
         // A reader may hold a descriptor from just before: it gets a full lease, from the moment of
         // serving.
@@ -235,8 +229,7 @@ impl ShardRestore {
         self.shard.handed_over_until = self.shard.handed_over_until.max(lease_until);
         let idle_class = IdleClass::of_ms(object.idle_ms);
         let restored = Restored {
-            key: object.key,
-            hash,
+            key,
             size_bytes: object.size_bytes,
             sequence: object.sequence,
             lease_until,
@@ -245,20 +238,16 @@ impl ShardRestore {
             soft_pin: object.soft_pin_left_ms.is_some(),
             range,
         };
-        let handle = self
-            .shard
-            .ledger
-            .restore_object(&mut self.shard.segments, &restored)
-            .map_err(|_| RestoreError::KeysFull)?;
+        let handle = self.shard.ledger.restore_object(&mut self.shard.segments, &restored);
+        if handle != key.object {
+            return Err(RestoreError::Key("a key of another object".to_owned()));
+        }
         if let Some(left_ms) = object.soft_pin_left_ms {
             self.shard.soft_pins.add(handle, Moment::from_ms(left_ms));
         }
         self.objects += 1;
-        if !object.hard_pin {
-            self.by_idleness[idle_class.index()].push(range);
-        }
         let (size_bytes, sequence) = (object.size_bytes, object.sequence);
-        Ok(RestoredObject { handle, size_bytes, sequence, idle_class })
+        Ok(RestoredObject { handle, size_bytes, sequence })
     }
 
     /// Gives a range that was laid down to an object as another replica.
@@ -267,16 +256,13 @@ impl ShardRestore {
         range: RangeHandle,
         object: &RestoredObject,
     ) -> Result<(), RestoreError> {
-        let RestoredObject { handle: object, idle_class, .. } = *object;
+        let object = object.handle;
         let ranges = self.shard.ledger.ranges();
         let segment = ranges.segment(range);
         if self.shard.ledger.replicas(object).any(|other| ranges.segment(other) == segment) {
             return Err(RestoreError::Dangling("two replicas on one segment".to_owned()));
         }
         self.shard.ledger.restore_replica(&mut self.shard.segments, object, range);
-        if !self.shard.ledger.objects().flags(object).hard_pin {
-            self.by_idleness[idle_class.index()].push(range);
-        }
         Ok(())
     }
 
@@ -336,13 +322,12 @@ impl ShardRestore {
     /// `sequence_floor`, the highest number that any shard has given.
     ///
     /// # Errors
-    /// When records are missing.
+    /// When records are missing, or two objects have one key.
     pub fn finish(
         mut self,
         objects: u64,
         sequence_floor: u64,
     ) -> Result<(Shard, OwnedPages), RestoreError> {
-        self.lay_staged()?;
         self.close_segment();
         if self.objects != objects {
             let fault = format!("{} objects instead of {objects}", self.objects);
@@ -351,10 +336,8 @@ impl ShardRestore {
         if self.several.values().any(|object| object.missing > 0) {
             return Err(RestoreError::Dangling("a replica is missing".to_owned()));
         }
-        for class in self.by_idleness.iter().rev() {
-            for range in class {
-                self.shard.ledger.restore_recency(*range);
-            }
+        if self.shard.ledger.restore_keys(self.keys).is_err() {
+            return Err(RestoreError::Key("a key stands twice".to_owned()));
         }
         self.shard.continue_sequences(sequence_floor);
         Ok((self.shard, self.owned))
@@ -364,7 +347,3 @@ impl ShardRestore {
 fn overlap(place: RangePlace, error: LayError) -> RestoreError {
     RestoreError::Overlap(format!("segment {} at {}: {error}", place.segment, place.offset_bytes))
 }
-
-/// Objects that are staged together: enough to have as many cache lines on their way as a processor
-/// can, and few enough to stay in its first cache.
-const OBJECTS_STAGED: usize = 32;

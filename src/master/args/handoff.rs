@@ -55,8 +55,8 @@ pub(crate) struct HandoffArgs {
     #[arg(help_heading = "Restart")]
     pub(in crate::master) handoff_max_workers: Option<u16>,
 
-    /// Most threads that load a snapshot; by default one for each shard. With another number of
-    /// shards than before there is one, whatever this says
+    /// Most shards that are loaded from a snapshot at once, each by two threads; by default all. With
+    /// another number of shards than before one thread loads them, whatever this says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     #[arg(help_heading = "Restart")]
     pub(in crate::master) handoff_restore_workers: Option<u16>,

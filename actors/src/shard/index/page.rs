@@ -4,15 +4,21 @@ use super::ObjectHandle;
 
 /// A tag and the handle that goes with it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     pub(super) tag: u32,
-    pub(super) handle: ObjectHandle,
+    pub(crate) handle: ObjectHandle,
 }
 
 const _: () = assert!(size_of::<Slot>() == 8);
 
 impl Slot {
-    const EMPTY: Slot = Slot { tag: 0, handle: ObjectHandle::NONE };
+    pub(super) const EMPTY: Slot = Slot { tag: 0, handle: ObjectHandle::NONE };
+
+    /// Slots in this order are in the order of their homes, whatever the size of the page.
+    #[inline]
+    pub(super) fn order(&self) -> u64 {
+        u64::from(self.tag) << 32 | u64::from(self.handle.0)
+    }
 
     fn is_empty(self) -> bool {
         self.handle == ObjectHandle::NONE
@@ -37,6 +43,24 @@ impl Page {
     /// An empty page that takes this many handles and some more before it is full.
     pub(super) fn with_room_for(live: usize) -> Page {
         Page::with_slots((live + live / 16) * LOAD_DIVISOR / LOAD_MAX + 1)
+    }
+
+    /// The smallest page of these slots that is not too full. They stand in [`Slot::order`].
+    pub(super) fn of_sorted(sorted: &[Slot]) -> Page {
+        let mut page = Page::with_slots(sorted.len() * LOAD_DIVISOR / LOAD_MAX + 1);
+        let mut at = 0;
+        for (position, slot) in sorted.iter().enumerate() {
+            at = at.max(page.home(slot.tag));
+            if at == page.slots() {
+                // The last ones go around to the front, past those that stand there.
+                sorted[position..].iter().for_each(|slot| page.insert(*slot));
+                return page;
+            }
+            page.slots[at] = *slot;
+            page.live += 1;
+            at += 1;
+        }
+        page
     }
 
     /// How many slots it has, used and empty.

@@ -266,3 +266,5 @@ fn filled(objects: u32) -> Index {
     }
     index
 }
+
+mod bulk;

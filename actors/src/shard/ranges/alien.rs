@@ -101,7 +101,8 @@ impl SegmentRanges {
 
     fn aliens<'a>(&'a self, nodes: &'a Slab) -> impl Iterator<Item = RangeHandle> + 'a {
         let recencies = Recency::ALL.map(|recency| self.list(recency));
-        let lists = std::iter::once(&self.unlisted_aliens).chain(recencies);
+        let ranked = self.laying.iter().flat_map(|laying| laying.ranked());
+        let lists = std::iter::once(&self.unlisted_aliens).chain(recencies).chain(ranked);
         // Most segments have none, and their lists may be long.
         let lists = lists.take(if self.alien_ranges == 0 { 0 } else { usize::MAX });
         lists

@@ -4,11 +4,15 @@
 //! leave of those pages is free. While it goes on, the chain of the topmost span closes with an end
 //! node where the last range ends, be it inside a page. That node becomes the next range, or the
 //! gap below it, so a range costs one new node and never a search.
+//!
+//! Leased ranges come in order of offset and are listed in order of use. So while a segment is laid,
+//! there is a list for each rank, and at the end these are joined.
 
 use super::node::NodeState;
+use super::recency::RecencyList;
 use super::segment::{PAGE_BYTES_MAX, SegmentRanges, Span};
 use super::slab::Slab;
-use super::{GRANULE_BYTES, RangeHandle, RangeState, Ranges, SegmentIndex, granules_for};
+use super::{GRANULE_BYTES, RangeHandle, RangeState, Ranges, Recency, SegmentIndex, granules_for};
 use crate::pages::PageRun;
 
 /// Why a range can't be laid down. Nothing has changed then.
@@ -47,6 +51,8 @@ pub(super) struct Laying {
     /// Where the last range begins.
     last_start: u64,
     open: Option<OpenSpan>,
+    /// Leased ranges by their rank.
+    ranked: Vec<RecencyList>,
 }
 
 /// The topmost span, which isn't among the others yet.
@@ -81,7 +87,8 @@ impl Ranges {
         assert!(own.laying.is_none(), "the ranges of a segment are laid down once");
         let page_bytes = own.page_granules * GRANULE_BYTES;
         let pages = (capacity_bytes / page_bytes).min(u64::from(u32::MAX));
-        own.laying = Some(Laying { limit: pages * own.page_granules, last_start: 0, open: None });
+        let limit = pages * own.page_granules;
+        own.laying = Some(Laying { limit, last_start: 0, open: None, ranked: Vec::new() });
     }
 
     /// Lays down the next range, used, held or foreign, in no recency list. Its length is rounded
@@ -116,6 +123,17 @@ impl Ranges {
         own.lay(nodes, Laid { start, length, state, owner })
     }
 
+    /// Lists a used range, laid or alien, as leased: older than all of a lower rank, and newer than
+    /// those of its rank that were listed before. Until [`Ranges::end_laying`] it is in no list that
+    /// can be seen, and may not be freed, held or listed otherwise. Memory is taken for each rank up
+    /// to the highest.
+    ///
+    /// Panics unless the segment is being laid.
+    pub(crate) fn lease_laid(&mut self, range: RangeHandle, rank: usize) {
+        let (own, nodes) = self.parts_of(range);
+        own.lease_laid(nodes, range, rank);
+    }
+
     /// Ends the laying down. Returns the pages of all spans: as few runs as possible, in order.
     ///
     /// Panics unless it has begun.
@@ -129,6 +147,11 @@ impl Laying {
     /// The first node of the topmost span.
     pub(super) fn first(&self) -> Option<RangeHandle> {
         self.open.map(|span| span.first)
+    }
+
+    /// The lists of leased ranges.
+    pub(super) fn ranked(&self) -> &[RecencyList] {
+        &self.ranked
     }
 }
 
@@ -214,8 +237,26 @@ impl SegmentRanges {
         *total += laid.length;
     }
 
+    fn lease_laid(&mut self, nodes: &mut Slab, range: RangeHandle, rank: usize) {
+        let state = nodes[range].state();
+        debug_assert!(state.is_used() && state.listed().is_none(), "a range is listed once");
+        if state.is_alien() {
+            self.detach(nodes, range);
+        }
+        let length = nodes.length(range);
+        let Some(laying) = &mut self.laying else { panic!("no ranges are being laid down") };
+        if laying.ranked.len() <= rank {
+            laying.ranked.resize_with(rank + 1, || RecencyList::EMPTY);
+        }
+        nodes[range].set_state(state.moved_to(Some(Recency::Leased)));
+        laying.ranked[rank].add(nodes, range, length);
+    }
+
     fn end_laying(&mut self, nodes: &mut Slab) -> Vec<PageRun> {
         let Some(laying) = self.laying.take() else { panic!("no ranges are being laid down") };
+        for ranked in laying.ranked.into_iter().rev() {
+            self.list_mut(Recency::Leased).append(nodes, ranked);
+        }
         self.close_span(nodes, laying.open);
         // Page numbers fit, because no range reaches above the limit.
         let page = |granule: u64| (granule / self.page_granules) as u32;

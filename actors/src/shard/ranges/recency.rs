@@ -18,6 +18,24 @@ impl RecencyList {
     pub(super) const EMPTY: RecencyList =
         RecencyList { oldest: RangeHandle::NONE, newest: RangeHandle::NONE, granules: 0 };
 
+    /// Adds a range of this length that is in no list.
+    pub(super) fn add(&mut self, nodes: &mut Slab, range: RangeHandle, granules: u64) {
+        self.push(nodes, range);
+        self.granules += granules;
+    }
+
+    /// Adds all of another list, in its order, as the newest.
+    pub(super) fn append(&mut self, nodes: &mut Slab, newer: RecencyList) {
+        let Some(first) = newer.oldest.some() else { return };
+        nodes[first].list_prev = self.newest;
+        match self.newest.some() {
+            Some(newest) => nodes[newest].list_next = first,
+            None => self.oldest = first,
+        }
+        self.newest = newer.newest;
+        self.granules += newer.granules;
+    }
+
     fn push(&mut self, nodes: &mut Slab, range: RangeHandle) {
         let newest = std::mem::replace(&mut self.newest, range);
         let node = &mut nodes[range];
@@ -91,8 +109,7 @@ impl SegmentRanges {
         let state = nodes[range].state().moved_to(recency);
         nodes[range].set_state(state);
         if let Some(list) = self.list_of(state) {
-            list.push(nodes, range);
-            list.granules += length;
+            list.add(nodes, range, length);
         }
     }
 
@@ -116,7 +133,7 @@ impl SegmentRanges {
         }
     }
 
-    fn list_mut(&mut self, recency: Recency) -> &mut RecencyList {
+    pub(super) fn list_mut(&mut self, recency: Recency) -> &mut RecencyList {
         &mut self.lists[recency as usize]
     }
 }

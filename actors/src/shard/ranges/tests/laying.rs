@@ -110,6 +110,43 @@ fn a_range_enters_a_recency_list_as_soon_as_it_is_laid() {
 }
 
 #[test]
+fn leased_ranges_are_listed_by_rank_and_within_one_in_the_order_of_their_listing() {
+    let mut ranges = being_laid();
+    let first = lay(&mut ranges, 0, 4096, RangeState::Used);
+    ranges.lease_laid(first, 2);
+    let alien = ranges.alien(SEGMENT, 30 * PAGE, 1000, 0).unwrap();
+    ranges.lease_laid(alien, 7);
+    let laid = [(4096, 7), (8192, 0), (12288, 2)].map(|(offset, rank)| {
+        let range = lay(&mut ranges, offset, 100, RangeState::Used);
+        ranges.lease_laid(range, rank);
+        range
+    });
+    let unlisted = lay(&mut ranges, 16384, 100, RangeState::Used);
+    assert_eq!(ranges.oldest(SEGMENT, Recency::Leased), None, "they are listed at the end");
+    ranges.end_laying(SEGMENT);
+    ranges.check().unwrap();
+    assert_eq!(list(&ranges, Recency::Leased), [alien, laid[0], first, laid[2], laid[1]]);
+    assert_eq!(ranges.listed_bytes(SEGMENT, Recency::Leased), 1024 + 4096 + 3 * 128);
+    assert_eq!(ranges.listed(unlisted), None);
+    ranges.push_newest(first, Recency::Idle);
+    ranges.free(alien);
+    ranges.check().unwrap();
+}
+
+#[test]
+fn a_segment_that_is_given_up_halfway_leaves_no_leased_range() {
+    let mut ranges = being_laid();
+    let own = lay(&mut ranges, 0, 100, RangeState::Used);
+    let alien = ranges.alien(SEGMENT, 20 * PAGE, 100, 0).unwrap();
+    ranges.alien(SEGMENT, 21 * PAGE, 100, 0).unwrap();
+    ranges.lease_laid(own, 1);
+    ranges.lease_laid(alien, 1);
+    ranges.close_segment(SEGMENT);
+    assert_eq!(ranges.nodes.live(), 0);
+    ranges.check().unwrap();
+}
+
+#[test]
 fn a_range_that_does_not_fit_is_refused_and_the_next_one_is_not() {
     let mut ranges = being_laid();
     let outside = |offset_bytes| LayError::Outside { offset_bytes };

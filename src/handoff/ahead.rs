@@ -1,0 +1,147 @@
+//! Reads the file of one shard on a thread of its own, a little ahead of whoever takes the records.
+
+use std::io::Read;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, Scope};
+
+use mooring_actors::handoff::RangeRecord;
+
+use super::ReadError;
+use super::reader::ShardFileReader;
+use super::record::{Body, Parsed};
+
+/// Gives the records of one file in order of place, while the thread reads, checks and decodes what
+/// follows. The thread also takes care of the keys, which are most of the bytes: what becomes of
+/// each of them, a `K`, comes with its object, whose record has no key any more.
+///
+/// The thread ends with the file, with a fault, or soon after this is dropped. What was read must not
+/// be used before [`next`](Self::next) has given `None`.
+pub(crate) struct ReadAhead<K, E> {
+    filled: Receiver<Message<K, E>>,
+    /// Used up, for the thread to fill again.
+    empty: SyncSender<Batch<K>>,
+    batch: Batch<K>,
+    position: usize,
+    end: Option<Result<(), E>>,
+}
+
+/// The records of one chunk.
+type Batch<K> = Vec<(Parsed, Option<K>)>;
+
+enum Message<K, E> {
+    Batch(Batch<K>),
+    End(Result<(), E>),
+}
+
+impl<K: Copy + Send, E: Clone + Send + From<ReadError>> ReadAhead<K, E> {
+    /// Begins to read. The thread calls `keep` with the key of each object, in their order.
+    ///
+    /// # Errors
+    /// When there is no thread for it.
+    pub(crate) fn start<'scope, R: Read + Send + 'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        reader: ShardFileReader<R>,
+        keep: impl FnMut(&[u8]) -> Result<K, E> + Send + 'scope,
+    ) -> Result<ReadAhead<K, E>, E>
+    where
+        K: 'scope,
+        E: 'scope,
+    {
+        let (fill, filled) = sync_channel(BATCHES);
+        let (empty, used) = sync_channel(BATCHES);
+        // The last one is the first to be taken from.
+        for _ in 1..BATCHES {
+            // There is room for all of them.
+            let _ = empty.try_send(Batch::new());
+        }
+        let name = reader.name().to_owned();
+        Builder::new()
+            .name("restore-read".to_owned())
+            .spawn_scoped(scope, move || read_all(reader, keep, &used, &fill))
+            .map_err(|error| ReadError::io(&name, &error))?;
+        Ok(ReadAhead { filled, empty, batch: Batch::new(), position: 0, end: None })
+    }
+
+    /// The next record, with what became of its key if it is of an object; `None` once all came and
+    /// the file is what was written.
+    ///
+    /// # Errors
+    /// As [`ShardFileReader::next`], and what `keep` says. Every further call gives the same error.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<(RangeRecord<'static>, Option<K>)>, E> {
+        while self.position == self.batch.len() {
+            if !self.receive()? {
+                return Ok(None);
+            }
+        }
+        let (parsed, key) = &self.batch[self.position];
+        self.position += 1;
+        Ok(Some((parsed.view(b""), *key)))
+    }
+
+    /// Waits for the next batch; whether there is one.
+    #[cold]
+    fn receive(&mut self) -> Result<bool, E> {
+        if let Some(end) = &self.end {
+            return end.clone().map(|()| false);
+        }
+        match self.filled.recv() {
+            Ok(Message::Batch(batch)) => {
+                self.position = 0;
+                let used = std::mem::replace(&mut self.batch, batch);
+                // The thread may have come to the end and be gone.
+                let _ = self.empty.try_send(used);
+                Ok(true)
+            }
+            Ok(Message::End(end)) => {
+                self.end = Some(end.clone());
+                end.map(|()| false)
+            }
+            Err(_) => Err(ReadError::corrupt("a file", "was not read to its end").into()),
+        }
+    }
+}
+
+/// Reads until the file ends, a fault is found, or nobody takes the records any more.
+fn read_all<R: Read, K, E: From<ReadError>>(
+    mut reader: ShardFileReader<R>,
+    mut keep: impl FnMut(&[u8]) -> Result<K, E>,
+    used: &Receiver<Batch<K>>,
+    fill: &SyncSender<Message<K, E>>,
+) {
+    while let Ok(mut batch) = used.recv() {
+        let message = match read_batch(&mut reader, &mut keep, &mut batch) {
+            Ok(true) => Message::Batch(batch),
+            Ok(false) => Message::End(Ok(())),
+            Err(error) => Message::End(Err(error)),
+        };
+        let ends = matches!(message, Message::End(_));
+        if fill.send(message).is_err() || ends {
+            return;
+        }
+    }
+}
+
+/// Reads the next chunk; whether there was one.
+fn read_batch<R: Read, K, E: From<ReadError>>(
+    reader: &mut ShardFileReader<R>,
+    keep: &mut impl FnMut(&[u8]) -> Result<K, E>,
+    batch: &mut Batch<K>,
+) -> Result<bool, E> {
+    batch.clear();
+    reader.next_chunk(|chunk, parsed| {
+        let key = match parsed.body {
+            Body::Object(object) => Some(keep(object.key(chunk))?),
+            Body::Replica { .. } | Body::Hold { .. } => None,
+        };
+        batch.push((*parsed, key));
+        Ok(())
+    })
+}
+
+/// One that is taken from, one that is filled, and one between them so that neither end waits for
+/// the other's slower records. With a 96-byte key each is about 1 MiB.
+const BATCHES: usize = 3;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+use std::io::{self, Cursor, Read};
+use std::thread;
+
+use super::*;
+use crate::handoff::deadline::Deadline;
+use crate::handoff::manifest::ShardFile;
+use crate::handoff::reason::Reason;
+use crate::handoff::tests::sample::{Owned, WRITER, file, object, place, ranges};
+
+/// A file of several chunks.
+fn long() -> Vec<Owned> {
+    (0..30_000_u64)
+        .map(|index| object(place(0, index * 4096), format!("{index:0>96}").as_bytes()))
+        .collect()
+}
+
+/// All records with their keys, read ahead.
+fn read_ahead<R: Read + Send>(file: &ShardFile, input: R) -> Result<Vec<Owned>, ReadError> {
+    let reader = ShardFileReader::new(input, file, WRITER, Deadline::NEVER)?;
+    let mut keys = Vec::new();
+    let mut records = Vec::new();
+    thread::scope(|scope| {
+        let mut ahead = ReadAhead::start(scope, reader, |key| {
+            keys.push(key.to_vec());
+            Ok::<_, ReadError>(keys.len() - 1)
+        })?;
+        while let Some((record, key)) = ahead.next()? {
+            records.push((Owned::of(&record), key));
+        }
+        assert!(matches!(ahead.next(), Ok(None)), "the end stays the end");
+        Ok(())
+    })?;
+    let whole = records.into_iter().map(|(record, key)| match (record, key) {
+        (Owned::Object { fields, .. }, Some(key)) => {
+            Owned::Object { key: keys[key].clone(), fields }
+        }
+        (other, key) => {
+            assert_eq!(key, None, "only objects have keys");
+            other
+        }
+    });
+    Ok(whole.collect())
+}
+
+#[test]
+fn what_is_read_ahead_is_what_was_written() {
+    for records in [ranges(0), ranges(1), long(), Vec::new()] {
+        let (file, bytes) = file(0, &records);
+        assert_eq!(read_ahead(&file, bytes.as_slice()), Ok(records));
+    }
+}
+
+#[test]
+fn damage_anywhere_ends_in_an_error_and_stays_one() {
+    let (file, bytes) = file(0, &long());
+    for position in (40..bytes.len()).step_by(bytes.len() / 20) {
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 1;
+        let error = read_ahead(&file, damaged.as_slice()).unwrap_err();
+        assert_eq!(error.reason(), Reason::Corrupt, "byte {position}");
+        let error = read_ahead(&file, &bytes[..position]).unwrap_err();
+        assert_eq!(error.reason(), Reason::Corrupt, "the first {position} bytes");
+    }
+}
+
+#[test]
+fn a_key_that_cannot_be_kept_ends_the_reading() {
+    let (file, bytes) = file(0, &long());
+    let reader = ShardFileReader::new(bytes.as_slice(), &file, WRITER, Deadline::NEVER).unwrap();
+    let mut kept = 0;
+    let refused = ReadError::corrupt("a key", "is too much");
+    thread::scope(|scope| {
+        let mut ahead = ReadAhead::start(scope, reader, |_| {
+            kept += 1;
+            if kept <= 20_000 { Ok(()) } else { Err(ReadError::corrupt("a key", "is too much")) }
+        })
+        .unwrap();
+        let error = loop {
+            match ahead.next() {
+                Ok(record) => assert!(record.is_some(), "the file does not end before the fault"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error, refused);
+        assert_eq!(ahead.next().unwrap_err(), refused);
+    });
+    assert_eq!(kept, 20_001);
+}
+
+#[test]
+fn reading_stops_when_nobody_takes_the_records() {
+    let (file, bytes) = file(0, &long());
+    let mut kept = 0;
+    let reader = ShardFileReader::new(Cursor::new(bytes), &file, WRITER, Deadline::NEVER).unwrap();
+    thread::scope(|scope| {
+        let mut ahead = ReadAhead::start(scope, reader, |_| {
+            kept += 1;
+            Ok::<_, ReadError>(())
+        })
+        .unwrap();
+        assert!(ahead.next().unwrap().is_some());
+    });
+    assert!(kept <= 30_000, "the scope has ended, so the thread has");
+}
+
+#[test]
+fn what_the_system_says_while_reading_comes_through() {
+    let (file, bytes) = file(0, &long());
+    struct Failing<'a>(&'a [u8]);
+    impl Read for Failing<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(buffer) {
+                Ok(0) => Err(io::Error::other("the disk is gone")),
+                read => read,
+            }
+        }
+    }
+    let half = Failing(&bytes[..bytes.len() / 2]);
+    assert_eq!(read_ahead(&file, half).unwrap_err().reason(), Reason::Unreadable);
+}
