@@ -207,6 +207,7 @@ fn describe(
             size_bytes: memory.size_bytes(),
             endpoint: endpoint.to_owned(),
             certificate_sha256,
+            transfer_engine: None,
         })
         .collect()
 }

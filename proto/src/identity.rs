@@ -27,6 +27,11 @@ pub struct PutToken {
     pub sequence: u64,
 }
 
+impl Incarnation {
+    /// Stands for some master whose identity the peer cannot tell. No master has it.
+    pub const UNNAMED: Incarnation = Incarnation(0);
+}
+
 macro_rules! hexadecimal {
     ($name:ident, $digits:literal) => {
         impl fmt::Display for $name {

@@ -208,6 +208,11 @@ fn add_segments(cases: &mut Cases) {
     let grant = MountGrant { slot: 3, generation: 1, incarnation: INCARNATION };
     request!(cases, "", MountRequest, first.clone());
     request!(cases, "/pinned and mounted before", MountRequest, again.clone());
+    let engine =
+        TransferEngine { name: "node-5".into(), protocol: "tcp".into(), host: "10.0.0.5".into() };
+    let foreign = Segment { transfer_engine: Some(engine), ..segment() };
+    let foreign = MountRequest { segment: foreign, mounted_with: None };
+    request!(cases, "/by a transfer engine", MountRequest, foreign);
     cases.reply::<MountRequest>("", &grant);
     request!(cases, "", RemountRequest, RemountRequest { segments: vec![first, again] });
     request!(cases, "/no memory", RemountRequest, RemountRequest { segments: vec![] });
@@ -441,6 +446,7 @@ fn segment() -> Segment {
         size_bytes: 1 << 30,
         endpoint: "10.0.0.5:50061".into(),
         certificate_sha256: None,
+        transfer_engine: None,
     }
 }
 

@@ -182,6 +182,7 @@ fn fake_segments(args: &FillArgs) -> Vec<Segment> {
             size_bytes,
             endpoint: format!("no-memory-{run:016x}.invalid:9"),
             certificate_sha256: None,
+            transfer_engine: None,
         })
         .collect()
 }

@@ -1,6 +1,7 @@
 //! The manifest of a snapshot: everything but the ranges, and what the files of the ranges must be.
 //!
-//! Sections of format 1, all of them required, in the notation of [`format`](super::format):
+//! Sections of format 1, all of them to be understood and all but the last always there, in the
+//! notation of [`format`](super::format):
 //!
 //! | tag | content |
 //! | --- | --- |
@@ -11,6 +12,7 @@
 //! | `8005` table | highest generation, epoch |
 //! | `8006` clients | list: client (16), name (text), segments |
 //! | `8007` shards | list, in the order of their files: length, checksum (4), objects, holds, aliens, next sequence, ranges, bytes of keys |
+//! | `8008` engines | list of the segments that a transfer engine reaches: place in the list of segments, name (text), protocol (text), host (text) |
 //!
 //! Numbers without a width are varints, an optional value is preceded by a byte 0 or 1, texts and
 //! lists are preceded by their length.
@@ -137,6 +139,9 @@ impl Manifest {
         for section in SECTIONS {
             let mut content = Vec::new();
             (section.put)(self, &mut content);
+            if content.is_empty() && section.optional {
+                continue;
+            }
             put_section(&mut bytes, section.tag, &content);
         }
         seal(bytes)
@@ -171,6 +176,9 @@ impl Manifest {
         }
         let mut manifest = Manifest::empty();
         for (section, content) in SECTIONS.iter().zip(contents) {
+            if content.is_none() && section.optional {
+                continue;
+            }
             let mut cursor = Cursor::new(content.unwrap_or_default());
             let taken = content.and_then(|_| (section.take)(&mut manifest, &mut cursor));
             if taken.is_none() || !cursor.is_empty() {
@@ -210,17 +218,34 @@ struct Section {
     tag: u16,
     put: fn(&Manifest, &mut Vec<u8>),
     take: fn(&mut Manifest, &mut Cursor<'_>) -> Option<()>,
+    /// It is left out when it would be empty.
+    optional: bool,
+}
+
+impl Section {
+    const fn always(
+        number: u16,
+        put: fn(&Manifest, &mut Vec<u8>),
+        take: fn(&mut Manifest, &mut Cursor<'_>) -> Option<()>,
+    ) -> Section {
+        Section { tag: REQUIRED_TAG | number, put, take, optional: false }
+    }
 }
 
 /// Every section of format 1, in the order in which they are written.
-const SECTIONS: [Section; 7] = [
-    Section { tag: REQUIRED_TAG | 1, put: codec::put_origin, take: codec::take_origin },
-    Section { tag: REQUIRED_TAG | 2, put: codec::put_times, take: codec::take_times },
-    Section { tag: REQUIRED_TAG | 3, put: codec::put_segments, take: codec::take_segments },
-    Section { tag: REQUIRED_TAG | 4, put: codec::put_remnants, take: codec::take_remnants },
-    Section { tag: REQUIRED_TAG | 5, put: codec::put_table, take: codec::take_table },
-    Section { tag: REQUIRED_TAG | 6, put: codec::put_clients, take: codec::take_clients },
-    Section { tag: REQUIRED_TAG | 7, put: codec::put_shards, take: codec::take_shards },
+const SECTIONS: [Section; 8] = [
+    Section::always(1, codec::put_origin, codec::take_origin),
+    Section::always(2, codec::put_times, codec::take_times),
+    Section::always(3, codec::put_segments, codec::take_segments),
+    Section::always(4, codec::put_remnants, codec::take_remnants),
+    Section::always(5, codec::put_table, codec::take_table),
+    Section::always(6, codec::put_clients, codec::take_clients),
+    Section::always(7, codec::put_shards, codec::take_shards),
+    Section {
+        optional: true,
+        // Behind the segments, whose rows it completes.
+        ..Section::always(8, codec::put_engines, codec::take_engines)
+    },
 ];
 
 fn put_section(bytes: &mut Vec<u8>, tag: u16, content: &[u8]) {

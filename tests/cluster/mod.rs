@@ -425,6 +425,7 @@ pub fn memory(client: ClientId, number: u128, size_bytes: u64) -> MountRequest {
             size_bytes,
             endpoint: format!("store-{:x}:7000", client.0),
             certificate_sha256: None,
+            transfer_engine: None,
         },
         mounted_with: None,
     }

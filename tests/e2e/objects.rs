@@ -33,6 +33,7 @@ async fn mounted(master: &Master) -> Peer {
         size_bytes: 1 << 30,
         endpoint: "nowhere:1".to_owned(),
         certificate_sha256: None,
+        transfer_engine: None,
     };
     peer.ask(&MountRequest { segment, mounted_with: None }).await.unwrap();
     peer

@@ -231,6 +231,7 @@ async fn a_store_waits_until_the_mount_of_its_former_process_is_missed() {
         size_bytes: 1 << 46,
         endpoint: format!("127.0.0.1:{port}"),
         certificate_sha256: None,
+        transfer_engine: None,
     };
     former.mount(segment, None).await.unwrap();
     let flags = pool.client_flags().iter().map(String::as_str);

@@ -164,6 +164,7 @@ impl World {
                 size_bytes: piece.size_bytes,
                 endpoint: endpoint(number),
                 certificate_sha256: None,
+                transfer_engine: None,
             },
             mounted_with,
         }

@@ -6,7 +6,7 @@ use mooring_proto::error::{ErrorCode, WireError};
 use mooring_proto::limits::{
     NAME_BYTES_MAX, REMOUNT_SEGMENTS_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
 };
-use mooring_proto::message::segment::{MountGrant, MountRequest, Segment};
+use mooring_proto::message::segment::{MountGrant, MountRequest, Segment, TransferEngine};
 use mooring_proto::{ClientId, SegmentId};
 
 use super::Pool;
@@ -118,6 +118,11 @@ impl Pool {
         for (index, request) in mounts.iter().enumerate() {
             let segment = &request.segment;
             check_fields(segment)?;
+            let first = self.segments.iter().map(|known| &known.identity).next();
+            let first = first.unwrap_or(&mounts[0].segment);
+            if first.transfer_engine.is_some() != segment.transfer_engine.is_some() {
+                return Err(other_reach(segment));
+            }
             if let Some(&before) = seen.get(&segment.segment) {
                 if mounts[before].segment != *segment {
                     return Err(conflict(segment.segment));
@@ -270,7 +275,7 @@ fn same_mount(
 
 /// Each field within its bounds.
 pub(super) fn check_fields(segment: &Segment) -> Result<(), WireError> {
-    let Segment { base, size_bytes, endpoint, .. } = segment;
+    let Segment { base, size_bytes, endpoint, transfer_engine, .. } = segment;
     let fault = if *size_bytes < SEGMENT_BYTES_MIN {
         format!("size_bytes is {size_bytes}, at least {SEGMENT_BYTES_MIN}")
     } else if *size_bytes > SEGMENT_BYTES_MAX {
@@ -283,16 +288,39 @@ pub(super) fn check_fields(segment: &Segment) -> Result<(), WireError> {
         "endpoint is empty".to_owned()
     } else if endpoint.len() > NAME_BYTES_MAX {
         format!("endpoint has {} bytes, at most {NAME_BYTES_MAX}", endpoint.len())
+    } else if let Some(fault) = transfer_engine.as_ref().and_then(engine_fault) {
+        fault
     } else {
         return Ok(());
     };
     Err(WireError::new(ErrorCode::InvalidSegment, format!("segment {}: {fault}", segment.segment)))
 }
 
+/// What is out of bounds in the part that the transfer engine needs.
+fn engine_fault(engine: &TransferEngine) -> Option<String> {
+    let texts = [("name", &engine.name), ("protocol", &engine.protocol), ("host", &engine.host)];
+    let (field, text) = texts.into_iter().find(|(_, text)| text.len() > NAME_BYTES_MAX)?;
+    Some(format!("transfer_engine.{field} has {} bytes, at most {NAME_BYTES_MAX}", text.len()))
+}
+
 fn conflict(segment: SegmentId) -> WireError {
     let text = format!(
-        "segment {segment} is known with another owner, base, size_bytes, endpoint or \
-         certificate_sha256"
+        "segment {segment} is known with another owner, base, size_bytes, endpoint, \
+         certificate_sha256 or transfer_engine"
+    );
+    WireError::new(ErrorCode::SegmentConflict, text)
+}
+
+/// Readers of one kind of memory cannot reach the other, so a key would be readable for some and
+/// lost for others.
+fn other_reach(segment: &Segment) -> WireError {
+    let (this, those) = match segment.transfer_engine {
+        Some(_) => ("by a transfer engine", "over QUIC"),
+        None => ("over QUIC", "by a transfer engine"),
+    };
+    let text = format!(
+        "segment {} is reached {this} and those of this master {those}: run a master for each",
+        segment.segment
     );
     WireError::new(ErrorCode::SegmentConflict, text)
 }

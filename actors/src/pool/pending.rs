@@ -20,7 +20,7 @@ use crate::moment::Moment;
 impl Pending {
     /// Whether the request shows that the memory is still the same, mounted by the same client with
     /// the master that has handed it over. A client that does not say which master it was is taken
-    /// by the identity alone.
+    /// by the identity alone, as are those of Mooncake, which cannot say it.
     pub(super) fn is_proved_by(
         &self,
         known: &MountedSegment,
@@ -29,7 +29,8 @@ impl Pending {
     ) -> bool {
         known.client == client
             && known.identity == request.segment
-            && request.mounted_with.is_none_or(|with| with == self.mounted_with)
+            && (request.segment.transfer_engine.is_some()
+                || request.mounted_with.is_none_or(|with| with == self.mounted_with))
     }
 }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::mem;
 
 use mooring_proto::error::WireError;
-use mooring_proto::message::segment::{MountGrant, MountRequest, Segment};
+use mooring_proto::message::segment::{MountGrant, MountRequest, Segment, TransferEngine};
 use mooring_proto::{ClientId, Incarnation, SegmentId};
 
 use self::fake_shard::FakeShard;
@@ -240,7 +240,15 @@ fn segment(number: u64, size_bytes: u64) -> Segment {
         size_bytes,
         endpoint: "10.0.0.1:9100".to_owned(),
         certificate_sha256: None,
+        transfer_engine: None,
     }
+}
+
+/// The same memory, but reached by a transfer engine.
+fn mooncake(segment: Segment, name: &str) -> Segment {
+    let (protocol, host) = ("tcp".to_owned(), "10.0.0.1".to_owned());
+    let engine = TransferEngine { name: name.to_owned(), protocol, host };
+    Segment { transfer_engine: Some(engine), ..segment }
 }
 
 fn usage(mount: Mount, allocated_bytes: u64) -> SegmentUsage {

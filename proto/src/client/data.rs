@@ -80,7 +80,7 @@ impl Stores {
     ) -> Result<(), Failure> {
         let _permit = self.pieces.acquire().await;
         let deadline = Deadline::after_ms(self.config.request_timeout_ms);
-        let link = self.link(segment);
+        let link = self.reachable(segment)?;
         let first = async {
             let connection = link.connect(deadline).await?;
             read_range(&connection, range, buffer, deadline).await
@@ -109,7 +109,7 @@ impl Stores {
     ) -> Result<(), Failure> {
         let _permit = self.pieces.acquire().await;
         let deadline = Deadline::after_ms(self.config.request_timeout_ms);
-        let link = self.link(segment);
+        let link = self.reachable(segment)?;
         let outcome = match link.write(range, bytes.clone(), deadline, begin_by).await {
             // The connection may have died unnoticed since it was used last.
             Err(stale) if is_stale(&stale) && !stale.maybe_done => {
@@ -156,6 +156,20 @@ impl Stores {
             {
                 dialed.connection.close(close::NORMAL.into(), b"the client is done");
             }
+        }
+    }
+
+    /// The link to the store of a segment.
+    fn reachable(&self, segment: &Segment) -> Result<Arc<StoreLink>, Failure> {
+        match &segment.transfer_engine {
+            None => Ok(self.link(segment)),
+            Some(engine) => Err(Failure::known(ClientError::Connect {
+                address: segment.endpoint.clone(),
+                reason: format!(
+                    "its memory is reached by Mooncake's transfer engine ({}), not over QUIC",
+                    engine.protocol
+                ),
+            })),
         }
     }
 

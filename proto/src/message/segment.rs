@@ -23,6 +23,20 @@ pub struct Segment {
     /// The SHA-256 of the certificate that the endpoint shows, for peers that pin instead of
     /// verifying a chain.
     pub certificate_sha256: Option<[u8; 32]>,
+    /// Present if the memory is reached by Mooncake's transfer engine and not over QUIC.
+    pub transfer_engine: Option<TransferEngine>,
+}
+
+/// What readers and writers need besides the endpoint to reach a segment by Mooncake's transfer
+/// engine. Each text has at most 255 bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransferEngine {
+    /// The name of the segment, by which clients prefer it; several may share one.
+    pub name: String,
+    /// The transport, such as `tcp` or `rdma`.
+    pub protocol: String,
+    /// The host that the store says it runs on; may be empty.
+    pub host: String,
 }
 
 /// Offers a segment to the master. Repeating it with the same identity is a success.
@@ -52,7 +66,11 @@ impl Request for MountRequest {
     type Reply = MountGrant;
 
     fn check(&self) -> Result<(), WireError> {
-        check_length("segment.endpoint", self.segment.endpoint.len(), NAME_BYTES_MAX)
+        check_length("segment.endpoint", self.segment.endpoint.len(), NAME_BYTES_MAX)?;
+        let Some(engine) = &self.segment.transfer_engine else { return Ok(()) };
+        check_length("segment.transfer_engine.name", engine.name.len(), NAME_BYTES_MAX)?;
+        check_length("segment.transfer_engine.protocol", engine.protocol.len(), NAME_BYTES_MAX)?;
+        check_length("segment.transfer_engine.host", engine.host.len(), NAME_BYTES_MAX)
     }
 }
 

@@ -272,6 +272,7 @@ fn entry(slot: u32, server: &Server) -> SegmentEntry {
             size_bytes: STORE_BYTES as u64,
             endpoint: server.address.to_string(),
             certificate_sha256: Some(server.certificate.sha256()),
+            transfer_engine: None,
         },
     }
 }

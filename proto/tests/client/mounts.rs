@@ -26,6 +26,7 @@ fn segment(id: u128) -> Segment {
         size_bytes: 1 << 20,
         endpoint: "store:1".to_owned(),
         certificate_sha256: None,
+        transfer_engine: None,
     }
 }
 

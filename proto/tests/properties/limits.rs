@@ -164,6 +164,7 @@ fn mount(endpoint: &str) -> MountRequest {
         size_bytes: 4096,
         endpoint: endpoint.into(),
         certificate_sha256: None,
+        transfer_engine: None,
     };
     MountRequest { segment, mounted_with: None }
 }

@@ -340,14 +340,19 @@ fn refusal() -> impl Strategy<Value = Refusal> {
 }
 
 fn segment() -> impl Strategy<Value = Segment> {
-    (any::<u128>(), any::<u64>(), any::<u64>(), "\\PC{0,60}", option::of(any::<[u8; 32]>()))
-        .prop_map(|(segment, base, size_bytes, endpoint, certificate_sha256)| Segment {
+    let engine = ("\\PC{0,20}", "[a-z]{0,9}", "\\PC{0,20}")
+        .prop_map(|(name, protocol, host)| TransferEngine { name, protocol, host });
+    let memory = (any::<u128>(), any::<u64>(), any::<u64>(), "\\PC{0,60}");
+    (memory, option::of(any::<[u8; 32]>()), option::of(engine)).prop_map(
+        |((segment, base, size_bytes, endpoint), certificate_sha256, transfer_engine)| Segment {
             segment: SegmentId(segment),
             base,
             size_bytes,
             endpoint,
             certificate_sha256,
-        })
+            transfer_engine,
+        },
+    )
 }
 
 fn mount() -> impl Strategy<Value = MountRequest> {

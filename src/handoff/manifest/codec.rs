@@ -1,7 +1,7 @@
 //! The content of each section.
 
 use mooring_actors::handoff::{ClientRecord, RemnantRecord, SegmentRecord, ShardRecord};
-use mooring_proto::message::segment::Segment;
+use mooring_proto::message::segment::{Segment, TransferEngine};
 use mooring_proto::{ClientId, Incarnation, SegmentId};
 
 use super::{Manifest, ShardFile, Times};
@@ -68,6 +68,7 @@ pub(super) fn take_segments(manifest: &mut Manifest, cursor: &mut Cursor<'_>) ->
                 size_bytes: cursor.varint()?,
                 endpoint: cursor.text()?,
                 certificate_sha256: cursor.optional(Cursor::array)?,
+                transfer_engine: None,
             },
             slot: u16::try_from(cursor.varint()?).ok()?,
             generation: cursor.varint_u32()?,
@@ -76,6 +77,38 @@ pub(super) fn take_segments(manifest: &mut Manifest, cursor: &mut Cursor<'_>) ->
             quarantine_left_ms: cursor.optional(Cursor::varint)?,
         })
     })?;
+    Some(())
+}
+
+/// Empty when no segment is reached by a transfer engine.
+pub(super) fn put_engines(manifest: &Manifest, bytes: &mut Vec<u8>) {
+    let segments = manifest.pool.segments.iter().enumerate();
+    let engines: Vec<(usize, &TransferEngine)> = segments
+        .filter_map(|(index, record)| Some((index, record.segment.transfer_engine.as_ref()?)))
+        .collect();
+    if engines.is_empty() {
+        return;
+    }
+    put_list(bytes, &engines, |bytes, (index, engine)| {
+        put_varint(bytes, *index as u64);
+        put_text(bytes, &engine.name);
+        put_text(bytes, &engine.protocol);
+        put_text(bytes, &engine.host);
+    });
+}
+
+pub(super) fn take_engines(manifest: &mut Manifest, cursor: &mut Cursor<'_>) -> Option<()> {
+    let engines = cursor.list(|cursor| {
+        let index = usize::try_from(cursor.varint()?).ok()?;
+        let (name, protocol, host) = (cursor.text()?, cursor.text()?, cursor.text()?);
+        Some((index, TransferEngine { name, protocol, host }))
+    })?;
+    for (index, engine) in engines {
+        let segment = &mut manifest.pool.segments.get_mut(index)?.segment;
+        if segment.transfer_engine.replace(engine).is_some() {
+            return None;
+        }
+    }
     Some(())
 }
 

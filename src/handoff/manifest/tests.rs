@@ -1,3 +1,5 @@
+use mooring_proto::message::segment::TransferEngine;
+
 use super::*;
 use crate::handoff::format::MANIFEST_BYTES_MAX;
 use crate::handoff::reason::Reason;
@@ -18,6 +20,32 @@ fn a_manifest_reads_back() {
     assert_eq!(Manifest::decode(&bytes), Ok(manifest));
     assert_eq!(Manifest::format_of(&bytes), Some(FORMAT));
     assert_eq!(Manifest::decode(&Manifest::empty().encode()), Ok(Manifest::empty()));
+}
+
+#[test]
+fn the_names_that_a_transfer_engine_needs_read_back() {
+    let mut manifest = sample::manifest();
+    manifest.pool.segments[1].segment.transfer_engine = Some(TransferEngine {
+        name: "10.0.0.2:12345".to_owned(),
+        protocol: "tcp".to_owned(),
+        host: String::new(),
+    });
+    assert_eq!(Manifest::decode(&manifest.encode()), Ok(manifest));
+}
+
+#[test]
+fn a_manifest_without_transfer_engines_has_no_section_for_them() {
+    let bytes = sample::manifest().encode();
+    let tag = (REQUIRED_TAG | 8).to_le_bytes();
+    assert!(!bytes.windows(2).any(|window| window == tag));
+}
+
+#[test]
+fn a_transfer_engine_of_a_segment_that_is_not_there_or_has_one_is_damage() {
+    for content in [&[1_u8, 2, 0, 0, 0][..], &[1, 200, 0, 0, 0], &[2, 1, 0, 0, 0, 1, 0, 0, 0]] {
+        let bytes = with_section(&sample::manifest(), REQUIRED_TAG | 8, content);
+        assert_eq!(Manifest::decode(&bytes).unwrap_err().reason(), Reason::Corrupt);
+    }
 }
 
 #[test]

@@ -122,6 +122,7 @@ pub(in crate::handoff) fn manifest() -> Manifest {
         size_bytes: 64 << 40,
         endpoint: format!("10.0.0.{number}:17000"),
         certificate_sha256,
+        transfer_engine: None,
     };
     let record = |number, certificate, slot| SegmentRecord {
         client: ClientId(u128::MAX - 1),

@@ -90,6 +90,7 @@ fn a_known_id_with_another_identity_is_a_conflict_and_the_old_segment_stays() {
         Segment { size_bytes: 4 * MIB, ..known.clone() },
         Segment { endpoint: "10.0.0.9:1".to_owned(), ..known.clone() },
         Segment { certificate_sha256: Some([1; 32]), ..known.clone() },
+        mooncake(known.clone(), "node"),
     ] {
         assert_eq!(bench.mount(ALICE, other).unwrap_err().code, ErrorCode::SegmentConflict);
     }
@@ -97,6 +98,43 @@ fn a_known_id_with_another_identity_is_a_conflict_and_the_old_segment_stays() {
     assert_eq!(other_owner.code, ErrorCode::SegmentConflict);
     assert_eq!(bench.mount(ALICE, known).unwrap(), grant);
     assert_eq!(bench.totals().capacity_bytes, 8 * MIB);
+}
+
+#[test]
+fn a_transfer_engine_and_its_names_belong_to_the_identity() {
+    let mut bench = Bench::new(1);
+    let known = mooncake(segment(1, 8 * MIB), "node");
+    let grant = bench.mount(ALICE, known.clone()).unwrap();
+    let engine = known.transfer_engine.clone().unwrap();
+    for other in [
+        TransferEngine { name: "other".to_owned(), ..engine.clone() },
+        TransferEngine { protocol: "rdma".to_owned(), ..engine.clone() },
+        TransferEngine { host: "10.0.0.2".to_owned(), ..engine.clone() },
+    ] {
+        let other = Segment { transfer_engine: Some(other), ..known.clone() };
+        assert_eq!(bench.mount(ALICE, other).unwrap_err().code, ErrorCode::SegmentConflict);
+    }
+    let error = bench.mount(ALICE, mooncake(segment(2, MIB), &"x".repeat(256))).unwrap_err();
+    assert!(error.text.contains("transfer_engine.name has 256 bytes"), "{}", error.text);
+    assert_eq!(bench.mount(ALICE, known).unwrap(), grant);
+    bench.mount(BOB, Segment { base: 9 << 32, ..mooncake(segment(3, MIB), "node") }).unwrap();
+}
+
+#[test]
+fn memory_that_readers_reach_in_two_ways_is_never_mounted_together() {
+    let mut bench = Bench::new(1);
+    bench.mount(ALICE, segment(1, 8 * MIB)).unwrap();
+    let other = mooncake(segment(2, MIB), "node");
+    let error = bench.mount(BOB, other.clone()).unwrap_err();
+    assert_eq!(error.code, ErrorCode::SegmentConflict);
+    assert!(error.text.contains("run a master for each"), "{}", error.text);
+    let both = [segment(1, 8 * MIB), other.clone()];
+    assert_eq!(bench.remount(ALICE, &both).unwrap_err().code, ErrorCode::SegmentConflict);
+    assert_eq!(bench.table(), [0]);
+    let mut bench = Bench::new(1);
+    assert_eq!(bench.remount(ALICE, &both).unwrap_err().code, ErrorCode::SegmentConflict);
+    assert_eq!(bench.table(), [] as [u32; 0]);
+    bench.mount(BOB, other).unwrap();
 }
 
 #[test]

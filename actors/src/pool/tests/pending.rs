@@ -316,3 +316,26 @@ fn pages_come_back_from_a_pending_segment() {
     bench.report(0, ShardReport::Returned { mount, runs, answer: false });
     assert_eq!(bench.pool.free_pages(mount), 1_024 - 5);
 }
+
+#[test]
+fn a_store_that_cannot_name_its_former_master_comes_back_by_its_identity_alone() {
+    let mut bench = Bench::new(2);
+    let known = mooncake(segment(1, 8 * MIB), "node");
+    bench.mount(ALICE, known.clone()).unwrap();
+    let handover = bench.pool.export(bench.now);
+    let mut bench = restore(2, &handover);
+    bench.mount_again(ALICE, known.clone(), Some(Incarnation::UNNAMED)).unwrap();
+    assert_eq!(counts(&mut bench), [0, 1, 0]);
+    let mut bench = restore(2, &handover);
+    let renamed = mooncake(segment(1, 8 * MIB), "other");
+    bench.mount_again(ALICE, renamed, Some(Incarnation::UNNAMED)).unwrap_err();
+    assert_eq!(counts(&mut bench), [0, 0, 1]);
+}
+
+#[test]
+fn memory_of_a_master_that_nobody_names_rests_before_it_is_used_again() {
+    let mut bench = Bench::new(1);
+    let known = mooncake(segment(1, 8 * MIB), "node");
+    bench.mount_again(ALICE, known, Some(Incarnation::UNNAMED)).unwrap();
+    assert_eq!(bench.uses()[0].state, SegmentState::Quarantined);
+}
