@@ -23,6 +23,7 @@ use crate::moment::Moment;
 use crate::pool::actor::{PoolActor, PoolCall};
 use crate::pool::message::{PoolReply, PoolRequest, PoolTotals};
 use crate::route::{Route, ShardId};
+use crate::shard::AllocationStrategy;
 use crate::shard::actor::{ShardActor, ShardCall};
 use crate::shard::message::{ShardReply, ShardRequest, ShardTotals};
 pub use crate::shell::CallError;
@@ -47,6 +48,8 @@ pub struct Settings {
     /// A restored segment whose owner has not come back after this time, counted from serving, is
     /// dropped; `None` leaves it to the liveness of its owner.
     pub pending_timeout_ms: Option<u64>,
+    /// Which segment a put tries first.
+    pub allocation_strategy: AllocationStrategy,
 }
 
 impl Default for Settings {
@@ -60,6 +63,7 @@ impl Default for Settings {
             eviction_high_watermark_ratio: 0.90,
             eviction_ratio: 0.05,
             pending_timeout_ms: None,
+            allocation_strategy: AllocationStrategy::default(),
         }
     }
 }

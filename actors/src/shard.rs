@@ -12,6 +12,7 @@ pub mod state;
 mod abroad;
 pub(crate) mod actor;
 pub mod check;
+mod choice;
 mod evict;
 mod export;
 mod holds;
@@ -32,3 +33,5 @@ mod segments;
 mod unfinished;
 mod usage;
 mod vacate;
+
+pub use choice::AllocationStrategy;

@@ -97,6 +97,12 @@ pub(crate) struct MasterArgs {
     #[arg(help_heading = "Objects")]
     pub(super) eviction_ratio: f64,
 
+    /// Which segment a put tries first, if it prefers none: the roomier of two at random, one at
+    /// random, or the one of six with the highest share of free bytes
+    #[arg(long, value_enum, default_value_t = AllocationStrategy::TwoChoices, value_name = "NAME")]
+    #[arg(help_heading = "Objects")]
+    pub(super) allocation_strategy: AllocationStrategy,
+
     #[command(flatten)]
     pub(super) handoff: HandoffArgs,
 
@@ -109,6 +115,17 @@ pub(crate) struct MasterArgs {
     /// killed and another one serves, instead of by its silence; by default --handoff-dir
     #[arg(long, value_name = "DIR", help_heading = "Files")]
     pub(super) state_dir: Option<PathBuf>,
+}
+
+/// Which segment a put tries first; see [`mooring_actors::shard::AllocationStrategy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum AllocationStrategy {
+    /// The roomier of two at random.
+    TwoChoices,
+    /// One at random.
+    Random,
+    /// The roomiest of six in a row.
+    FreeRatioFirst,
 }
 
 /// Where shards run.

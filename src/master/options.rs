@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mooring_actors::core::{Layout, Settings};
+use mooring_actors::shard::AllocationStrategy;
 
-use super::args::{HandoffArgs, MasterArgs, ShardLayout};
+use super::args::{self, HandoffArgs, MasterArgs, ShardLayout};
 use crate::command::CommandError;
 use crate::handoff::FailurePolicy;
 use crate::tls::TlsFiles;
@@ -167,6 +168,11 @@ fn settings(args: &MasterArgs) -> Result<Settings, CommandError> {
         eviction_high_watermark_ratio: watermark,
         eviction_ratio: ratio,
         pending_timeout_ms: Some(in_ms(args.handoff.handoff_segment_deadline_sec)),
+        allocation_strategy: match args.allocation_strategy {
+            args::AllocationStrategy::TwoChoices => AllocationStrategy::TwoChoices,
+            args::AllocationStrategy::Random => AllocationStrategy::Random,
+            args::AllocationStrategy::FreeRatioFirst => AllocationStrategy::FreeRatioFirst,
+        },
     })
 }
 

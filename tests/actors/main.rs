@@ -5,6 +5,7 @@ mod cluster;
 mod common;
 
 mod batches;
+mod choice;
 mod eviction;
 mod fullness;
 mod handoff;

@@ -101,6 +101,7 @@ impl Cluster {
                 lease_ttl_ms: settings.lease_ttl_ms,
                 put_discard_timeout_ms: settings.put_discard_timeout_ms,
                 put_release_timeout_ms: settings.put_release_timeout_ms,
+                allocation_strategy: settings.allocation_strategy,
                 ..ShardConfig::new(ShardId(number), route, incarnation)
             })
         };

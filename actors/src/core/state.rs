@@ -69,6 +69,7 @@ impl CoreConfig {
             lease_ttl_ms: self.settings.lease_ttl_ms,
             put_discard_timeout_ms: self.settings.put_discard_timeout_ms,
             put_release_timeout_ms: self.settings.put_release_timeout_ms,
+            allocation_strategy: self.settings.allocation_strategy,
             ..ShardConfig::new(shard, self.route, self.incarnation)
         }
     }

@@ -2,6 +2,7 @@
 
 use mooring_proto::Incarnation;
 
+use super::choice::AllocationStrategy;
 use crate::route::{Route, ShardId};
 
 /// The settings of a shard. All of them are fixed for the life of the process.
@@ -23,6 +24,8 @@ pub struct ShardConfig {
     pub parked_put_timeout_ms: u64,
     /// How many puts may wait for space. Beyond it they are refused as overloaded.
     pub parked_puts_max: usize,
+    /// Which segment a put tries first.
+    pub allocation_strategy: AllocationStrategy,
 }
 
 impl ShardConfig {
@@ -37,6 +40,7 @@ impl ShardConfig {
             put_release_timeout_ms: 600_000,
             parked_put_timeout_ms: 2_000,
             parked_puts_max: 65_536,
+            allocation_strategy: AllocationStrategy::default(),
         }
     }
 }

@@ -62,7 +62,7 @@ impl Shard {
         }
         let mut placed = Vec::with_capacity(wanted.replicas);
         while placed.len() < wanted.replicas {
-            match self.place_replica(wanted, attempt, &placed, effects) {
+            match self.place_replica(now, wanted, attempt, &placed, effects) {
                 Replica::Found(range) => placed.push(range),
                 Replica::Nowhere => break,
                 Replica::Asked => {
@@ -93,6 +93,7 @@ impl Shard {
 
     fn place_replica(
         &mut self,
+        now: Moment,
         wanted: &Wanted<'_>,
         attempt: Attempt,
         placed: &[RangeHandle],
@@ -114,7 +115,7 @@ impl Shard {
             return Replica::Found(range);
         }
         if attempt == Attempt::First {
-            let index = self.roomier_of_two();
+            let index = self.first_choice(now);
             if self.suits(index, wanted.size_bytes)
                 && let Some(found) = self.try_segment(index, wanted.size_bytes, placed, effects)
             {
@@ -129,21 +130,6 @@ impl Shard {
             }
             found => found,
         }
-    }
-
-    /// Two segments at random, and of these the one with the higher share of free bytes: spreads
-    /// nearly as evenly as looking at all of them, and does not send every shard to the same one.
-    fn roomier_of_two(&mut self) -> SegmentIndex {
-        let count = self.segments.placeable().len();
-        let first = self.segments.placeable()[self.dice.below(count)];
-        let second = self.segments.placeable()[self.dice.below(count)];
-        if self.free_share(second) > self.free_share(first) { second } else { first }
-    }
-
-    fn free_share(&self, index: SegmentIndex) -> u64 {
-        let segment = self.segments.at(index);
-        // In 1/65,536 of the capacity; the shift keeps 64 TiB within 64 bits.
-        (segment.space_bytes << 16) / segment.capacity_bytes.max(1)
     }
 
     /// One segment: own spans first, then the pool; `None` if neither is of use.
@@ -383,25 +369,6 @@ impl Shard {
             space.held_bytes += usage.held_bytes;
         }
         space
-    }
-}
-
-/// A small generator for choices that only have to be spread: xorshift, seeded, so that a run can be
-/// repeated.
-#[derive(Debug)]
-pub(super) struct Dice(u64);
-
-impl Dice {
-    pub(super) fn new(seed: u64) -> Dice {
-        // Zero is the one state that xorshift never leaves.
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (((self.0 >> 32) * bound as u64) >> 32) as usize
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use mooring_proto::SegmentId;
 
 use super::ranges::SegmentIndex;
+use crate::moment::Moment;
 use crate::pool::message::{Mount, Remnant, SegmentSpace, SegmentUsage};
 
 /// The segments by slot.
@@ -42,6 +43,8 @@ pub(super) struct ShardSegment {
     pub(super) lost: bool,
     /// Whether objects may be placed on it.
     pub(super) placeable: bool,
+    /// Until when it counts as new, and gets no more than its fair share.
+    pub(super) slow_until: Moment,
     /// A span request for an object of this size is under way.
     pub(super) span_requested_bytes: Option<u64>,
     /// That request is the second one, after the shard's own free pages were returned.
@@ -88,6 +91,7 @@ impl Segments {
             readable: true,
             lost: false,
             placeable: false,
+            slow_until: Moment::default(),
             span_requested_bytes: None,
             joined: false,
             dry_from_bytes: None,

@@ -33,7 +33,7 @@ pub struct Shard {
     pub(super) next_sequence: u64,
     /// By then every hold and lease that the master before has handed over is over.
     pub(super) handed_over_until: Moment,
-    pub(super) dice: super::place::Dice,
+    pub(super) dice: super::choice::Dice,
     /// Room was made since parked puts were last tried.
     pub(super) room_made: bool,
     /// A `Continue` is on its way.
@@ -57,7 +57,7 @@ impl Shard {
             counters: ShardTotals::default(),
             next_sequence: u64::from(config.shard.0),
             handed_over_until: Moment::default(),
-            dice: super::place::Dice::new(config.route.hash(&config.shard.0.to_le_bytes()).0),
+            dice: super::choice::Dice::new(config.route.hash(&config.shard.0.to_le_bytes()).0),
             room_made: false,
             continue_asked: false,
             rest: Rest::default(),
@@ -150,6 +150,7 @@ impl Shard {
         match order {
             PoolOrder::SegmentMounted { mount, segment, capacity_bytes, page_bytes, placeable } => {
                 self.mount(mount, segment, capacity_bytes, page_bytes);
+                self.start_slowly(now, mount);
                 self.allow_placing(mount, placeable);
             }
             PoolOrder::SegmentPlaceable { mount, placeable } => {
