@@ -97,6 +97,8 @@ error_codes! {
     NotReadable = 39, "the put of the object is not complete";
     /// The object is another one than the token names, or gone.
     Changed = 40, "the object has changed";
+    /// The key is written, or was, by another client than the one that asks.
+    NotWriter = 41, "the key belongs to another writer";
 
     /// No such segment.
     SegmentNotFound = 50, "no such segment";

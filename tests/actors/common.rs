@@ -83,6 +83,7 @@ pub(crate) fn send_batch(
     let request = ShardRequest::PutStart {
         client,
         options: options.clone(),
+        extras: None,
         batch: cluster.batch(&keys),
         puts: puts.iter().map(|(_, put)| *put).collect(),
     };

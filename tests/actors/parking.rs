@@ -72,6 +72,7 @@ fn a_parked_put_is_refused_at_the_deadline_of_its_request_if_that_is_sooner() {
     let request = ShardRequest::PutStart {
         client: WRITER,
         options: PutOptions::default(),
+        extras: None,
         batch: cluster.batch(&[b"k"]),
         puts: vec![PutRequest { size_bytes: MIB, put_id: 1 }],
     };

@@ -15,6 +15,7 @@ impl Cluster {
         let request = ShardRequest::PutStart {
             client,
             options: options.clone(),
+            extras: None,
             batch: self.batch(&[key]),
             puts: vec![PutRequest { size_bytes, put_id: self.next_put }],
         };

@@ -157,6 +157,7 @@ impl World {
             let request = ShardRequest::PutStart {
                 client,
                 options,
+                extras: None,
                 batch: self.batch(&keys),
                 puts: puts
                     .iter()

@@ -188,6 +188,7 @@ impl World {
         let request = ShardRequest::PutStart {
             client,
             options: PutOptions::default(),
+            extras: None,
             batch: self.batch(&[key]),
             puts: vec![PutRequest { size_bytes, put_id: asked.put_id }],
         };

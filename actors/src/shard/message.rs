@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use mooring_proto::error::Refusal;
+use mooring_proto::limits::KEY_BYTES_MAX;
 use mooring_proto::message::inspect::KeyEntry;
-use mooring_proto::message::object::{Located, PutOptions, PutStartGrant};
+use mooring_proto::message::object::{Located, PutOptions, PutStartGrant, RangeDescriptor};
 use mooring_proto::{ClientId, Incarnation};
 
 use super::ranges::RangeHandle;
@@ -111,15 +112,89 @@ pub struct PutRequest {
     pub put_id: u64,
 }
 
+/// What some writers say of their objects beyond the options that every put has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PutExtras {
+    /// What kind of data the objects are. The core keeps it and acts on nothing of it.
+    pub data_type: u8,
+    /// What becomes of the soft pin of an object that an upsert replaces. A put has nothing to
+    /// replace, and goes by the time that its options name.
+    pub soft_pin: SoftPinAction,
+    /// The group of each key, 1 to [`GROUP_BYTES_MAX`] bytes; an empty name is none. No names at all
+    /// leave objects ungrouped, and let an upsert keep the group of what it replaces.
+    pub groups: Vec<Box<[u8]>>,
+}
+
+/// The longest name of a group: as long as a key may be.
+pub const GROUP_BYTES_MAX: usize = KEY_BYTES_MAX;
+
+/// What becomes of a soft pin when an object is replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SoftPinAction {
+    /// What is left of it goes on when the new object becomes readable. The time that the options
+    /// name is not looked at.
+    #[default]
+    Preserve,
+    /// It begins anew when the new object becomes readable, for the time that the options name.
+    Enable,
+    /// It ends.
+    Disable,
+}
+
+/// What a shard knows of a readable object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// Its length.
+    pub size_bytes: u64,
+    /// The number of the put that wrote it.
+    pub sequence: u64,
+    /// Its replicas on mounted segments, at least one.
+    pub replicas: Vec<RangeDescriptor>,
+    /// The checksum that its writer has named, if any. The core never looks at the bytes.
+    pub checksum: Option<u64>,
+    /// What kind of data it is; zero if its writer has not said.
+    pub data_type: u8,
+    /// Who wrote it; `None` if its put was ended by a token.
+    pub writer: Option<ClientId>,
+    /// Its group.
+    pub group: Option<Box<[u8]>>,
+    /// What is left of its lease, with the one that this very answer gives; zero if none.
+    pub lease_left_ms: u64,
+    /// It is never evicted.
+    pub hard_pin: bool,
+    /// What is left of its soft pin.
+    pub soft_pin_left_ms: Option<u64>,
+}
+
 /// What a caller asks of a shard. Lists run parallel to the keys of the batch.
 #[derive(Debug)]
 pub enum ShardRequest {
-    /// Reserve space.
+    /// Reserve space. A writer without put ids gives each start another number, so that no start of
+    /// its own is taken for a repeated one: it is refused like that of another client.
     PutStart {
         /// Who writes.
         client: ClientId,
         /// For all keys.
         options: PutOptions,
+        /// For all keys; `None` if there is nothing to say.
+        extras: Option<Box<PutExtras>>,
+        /// The keys.
+        batch: KeyBatch,
+        /// One for each key.
+        puts: Vec<PutRequest>,
+    },
+    /// Reserve space and replace what the key has. Until space is granted nothing changes. Then an
+    /// unfinished put of anyone is given up, its ranges held until its release timeout, and a
+    /// readable object vanishes, its ranges held until its lease ends; so there is nothing to read
+    /// until the end, and nothing is left if the upsert is revoked. A hard pin of either lasts. Put
+    /// ids say nothing here: an upsert that is repeated replaces the one before.
+    UpsertStart {
+        /// Who writes.
+        client: ClientId,
+        /// For all keys.
+        options: PutOptions,
+        /// For all keys; `None` if there is nothing to say.
+        extras: Option<Box<PutExtras>>,
         /// The keys.
         batch: KeyBatch,
         /// One for each key.
@@ -144,6 +219,37 @@ pub enum ShardRequest {
         batch: KeyBatch,
         /// One for each key.
         sequences: Vec<u64>,
+    },
+    /// Make objects readable whose writer has no tokens: the unfinished put of each key, if it is
+    /// the client's. Repeating it is a success and changes nothing. A late end of a put that another
+    /// client has taken over is refused with `NotWriter`; one that the same client has started anew
+    /// cannot be told from the end of the newer put, and ends that.
+    EndByWriter {
+        /// Who has written.
+        client: ClientId,
+        /// The keys.
+        batch: KeyBatch,
+        /// One for each key, if the writer has named it.
+        checksums: Vec<Option<u64>>,
+    },
+    /// Give reservations up whose writer has no tokens. Such a writer cannot state that no write is
+    /// in flight, so the ranges are held until the release timeout. A complete put of the client is
+    /// refused with `PutComplete`, what belongs to another client with `NotWriter`.
+    RevokeByWriter {
+        /// Who has written.
+        client: ClientId,
+        /// The keys.
+        batch: KeyBatch,
+    },
+    /// Locate objects, lease them, and tell all that is known of them.
+    GetDetailed {
+        /// The keys.
+        batch: KeyBatch,
+    },
+    /// The same without a lease, and without counting as a get.
+    Peek {
+        /// The keys.
+        batch: KeyBatch,
     },
     /// Locate objects and lease them.
     Get {
@@ -173,6 +279,17 @@ pub enum ShardRequest {
         /// The keys.
         batch: KeyBatch,
     },
+    /// Remove complete objects that a client has written and nobody leases. Objects whose put was
+    /// ended by a token have no known writer and stay.
+    RemoveByWriter {
+        /// Who has written them; anybody else's are refused with `NotWriter`.
+        client: ClientId,
+        /// Only the replicas on these mounts, and objects with their last one; `None` for all. An
+        /// object without a replica there is refused with `NotFound`.
+        mounts: Option<Vec<Mount>>,
+        /// The keys.
+        batch: KeyBatch,
+    },
     /// Remove every complete object, in slices.
     RemoveAll {
         /// Leased ones too.
@@ -194,12 +311,15 @@ pub enum ShardRequest {
 /// The answer to a [`ShardRequest`].
 #[derive(Debug, PartialEq)]
 pub enum ShardReply {
-    /// To `PutStart`, one for each key.
+    /// To `PutStart` and `UpsertStart`, one for each key.
     Started(Vec<Result<PutStartGrant, Refusal>>),
-    /// To `PutEnd`, `PutRevoke`, `Validate` and `Remove`, one for each key.
+    /// To `PutEnd`, `PutRevoke`, `Validate` and `Remove`, and to what writers without tokens ask, one
+    /// for each key.
     Done(Vec<Result<(), Refusal>>),
     /// To `Get`, one for each key.
     Located(Vec<Result<Located, Refusal>>),
+    /// To `GetDetailed` and `Peek`, one for each key.
+    Described(Vec<Result<Described, Refusal>>),
     /// To `Exist`, one for each key.
     Existing(Vec<bool>),
     /// To `RemoveAll`.

@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use mooring_proto::error::{ErrorCode, Refusal};
+
 use super::config::ShardConfig;
 use super::export::Rest;
 use super::ledger::Ledger;
-use super::message::{ShardEffect, ShardMessage, ShardReply, ShardRequest, ShardTotals};
+use super::message::{KeyBatch, ShardEffect, ShardMessage, ShardReply, ShardRequest, ShardTotals};
 use super::park::Parked;
 use super::remove::Sweep;
 use super::segments::Segments;
@@ -109,9 +111,16 @@ impl Shard {
         effects: &mut Vec<ShardEffect>,
     ) {
         let reply = match request {
-            ShardRequest::PutStart { client, options, batch, puts } => {
+            ShardRequest::PutStart { client, options, extras: _, batch, puts } => {
                 self.start_puts(now, id, deadline, client, options, &batch, &puts, effects);
                 return;
+            }
+            ShardRequest::UpsertStart { batch, .. } => ShardReply::Started(unsupported(&batch)),
+            ShardRequest::EndByWriter { batch, .. }
+            | ShardRequest::RevokeByWriter { batch, .. }
+            | ShardRequest::RemoveByWriter { batch, .. } => ShardReply::Done(unsupported(&batch)),
+            ShardRequest::GetDetailed { batch } | ShardRequest::Peek { batch } => {
+                ShardReply::Described(unsupported(&batch))
             }
             ShardRequest::RemoveAll { force } => {
                 self.sweeps.push_back(Sweep::all(id, force));
@@ -273,6 +282,12 @@ pub fn shards_dropped() -> u64 {
 }
 
 static SHARDS_DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// The answer to what this shard cannot do.
+fn unsupported<T>(batch: &KeyBatch) -> Vec<Result<T, Refusal>> {
+    let refuse = |_| Err(Refusal::from(ErrorCode::UnknownKind));
+    (0..batch.len()).map(refuse).collect()
+}
 
 /// Which changes of use are worth a report.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -25,6 +25,7 @@ pub(super) async fn put_start(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
         |part, batch| ShardRequest::PutStart {
             client: scope.client,
             options: options.clone(),
+            extras: None,
             batch,
             puts: part.pick(|position| PutRequest {
                 size_bytes: items[position].size_bytes,
