@@ -1,8 +1,9 @@
 //! The shard: its keys' objects, and the ranges that hold their bytes.
 //!
 //! Begin with [`state`]: it receives every message. Each concern has its file: [`read`], [`put`]
-//! with [`place`] and [`park`], [`remove`], [`evict`], [`vacate`], [`usage`]. The lasting state is
-//! in [`ledger`], over the structures [`index`], [`keys`], [`objects`] and [`ranges`].
+//! with [`upsert`], [`place`] and [`park`], [`writer`], [`describe`], [`remove`],
+//! [`evict`], [`vacate`], [`usage`]. The lasting state is in [`ledger`], over the structures [`index`], [`keys`],
+//! [`objects`], [`ranges`] and [`side`].
 
 pub mod config;
 pub mod message;
@@ -13,6 +14,7 @@ mod abroad;
 pub(crate) mod actor;
 pub mod check;
 mod choice;
+mod describe;
 mod evict;
 mod export;
 mod holds;
@@ -30,8 +32,11 @@ mod ranges;
 mod read;
 mod remove;
 mod segments;
+mod side;
 mod unfinished;
+mod upsert;
 mod usage;
 mod vacate;
+mod writer;
 
 pub use choice::AllocationStrategy;

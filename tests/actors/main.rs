@@ -23,3 +23,6 @@ mod replicas;
 mod segments;
 mod sizes;
 mod sweeps;
+mod upserts;
+mod without_tokens;
+mod writers;

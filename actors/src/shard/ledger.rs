@@ -14,6 +14,7 @@ use super::keys::{KeyAddress, Keys, KeysFull};
 use super::objects::{Object, ObjectFlags, ObjectHandle, ObjectState, Objects};
 use super::ranges::{RangeHandle, Ranges, Recency, SegmentIndex};
 use super::segments::Segments;
+use super::side::Side;
 use crate::moment::Moment;
 use crate::pool::message::Remnant;
 use crate::route::{KeyHash, Route};
@@ -30,6 +31,7 @@ pub(super) struct Ledger {
     ranges: Ranges,
     holds: Holds,
     abroad: Abroad,
+    side: Side,
 }
 
 /// A new object.
@@ -59,6 +61,7 @@ impl Ledger {
             ranges: Ranges::new(),
             holds: Holds::default(),
             abroad: Abroad::default(),
+            side: Side::new(),
         }
     }
 
@@ -158,6 +161,9 @@ impl Ledger {
             let next = self.ranges.sibling(range);
             self.forget_range(segments, object, range, now, held_until);
             range = next;
+        }
+        if self.objects.has_side(object) {
+            self.side.remove(object);
         }
         let record = self.objects.remove(object);
         self.keys.remove(record.key, usize::from(record.key_length));
@@ -333,6 +339,23 @@ impl Ledger {
         &mut self.abroad
     }
 
+    /// What only some objects have.
+    pub(super) fn side(&self) -> &Side {
+        &self.side
+    }
+
+    /// What only some objects have, to change.
+    pub(super) fn side_mut(&mut self) -> &mut Side {
+        &mut self.side
+    }
+
+    /// Notes that an object has side data, and says whether that is new.
+    pub(super) fn mark_side(&mut self, object: ObjectHandle) -> bool {
+        let new = !self.objects.has_side(object);
+        self.objects.set_side(object);
+        new
+    }
+
     /// The records, to read.
     pub(super) fn objects(&self) -> &Objects {
         &self.objects
@@ -398,6 +421,7 @@ impl Ledger {
             + self.keys.memory_bytes()
             + self.objects.memory_bytes()
             + self.ranges.memory_bytes()
+            + self.side.memory_bytes()
     }
 
     /// Whether every object stands in the index under its key, owns its ranges, and nothing else

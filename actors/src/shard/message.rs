@@ -187,7 +187,8 @@ pub enum ShardRequest {
     /// unfinished put of anyone is given up, its ranges held until its release timeout, and a
     /// readable object vanishes, its ranges held until its lease ends; so there is nothing to read
     /// until the end, and nothing is left if the upsert is revoked. A hard pin of either lasts. Put
-    /// ids say nothing here: an upsert that is repeated replaces the one before.
+    /// ids say nothing here: an upsert that is repeated replaces the one before. A start that waits
+    /// for space holds its key: while it does, an upsert is refused with `PutInProgress` too.
     UpsertStart {
         /// Who writes.
         client: ClientId,

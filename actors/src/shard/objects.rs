@@ -4,6 +4,7 @@
 //! object takes a place in the lowest chunk that has one: objects stay together at the bottom, and
 //! chunks further up become empty and go back to the allocator.
 
+mod column;
 mod record;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use super::keys::{KeyAddress, KeyOwners};
 use super::prefetch::prefetch;
 use crate::moment::Moment;
 
+pub(crate) use column::Column;
 use record::ObjectRecord;
 pub(crate) use record::{Object, ObjectFlags, ObjectState};
 
@@ -256,6 +258,17 @@ impl Objects {
     /// An object loses a replica while it is readable.
     pub(crate) fn set_shrunk(&mut self, handle: ObjectHandle) {
         self.record_mut(handle).set_shrunk();
+    }
+
+    /// Whether an object has side data.
+    #[inline]
+    pub(crate) fn has_side(&self, handle: ObjectHandle) -> bool {
+        self.record(handle).has_side()
+    }
+
+    /// An object has side data from now on, for the rest of its life.
+    pub(crate) fn set_side(&mut self, handle: ObjectHandle) {
+        self.record_mut(handle).set_side();
     }
 
     /// Bytes of an object's value.

@@ -10,9 +10,10 @@ use mooring_proto::ClientId;
 use mooring_proto::error::{ErrorCode, NoSpace, Refusal};
 use mooring_proto::message::object::{PutOptions, PutStartGrant};
 
-use super::message::{PutRequest, ShardEffect, ShardReply};
+use super::message::{PutRequest, ShardEffect, ShardReply, SoftPinAction};
 use super::put::{Attempt, Start};
 use super::state::Shard;
+use super::upsert::{Extra, Mode};
 use crate::moment::Moment;
 use crate::pages::PageRun;
 use crate::pool::message::{Mount, ShardReport};
@@ -56,6 +57,10 @@ pub(super) struct ParkedPut {
     key: Box<[u8]>,
     hash: KeyHash,
     put: PutRequest,
+    mode: Mode,
+    data_type: u8,
+    soft_pin: SoftPinAction,
+    group: Option<Box<[u8]>>,
     deadline: Moment,
 }
 
@@ -74,6 +79,10 @@ impl ParkedPut {
             key: start.key.into(),
             hash: start.hash,
             put: start.put,
+            mode: start.mode,
+            data_type: start.extra.data_type,
+            soft_pin: start.extra.soft_pin,
+            group: start.extra.group.map(Box::from),
             deadline,
         }
     }
@@ -304,6 +313,12 @@ impl ParkedPut {
             key: &self.key,
             hash: self.hash,
             put: self.put,
+            mode: self.mode,
+            extra: Extra {
+                data_type: self.data_type,
+                soft_pin: self.soft_pin,
+                group: self.group.as_deref(),
+            },
         }
     }
 }

@@ -6,13 +6,14 @@ use mooring_proto::message::object::{PutOptions, PutStartGrant};
 use mooring_proto::{ClientId, Incarnation};
 
 use super::ledger::Reservation;
-use super::message::{KeyBatch, PutRequest, ShardEffect};
+use super::message::{KeyBatch, PutExtras, PutRequest, ShardEffect};
 use super::objects::{ObjectHandle, ObjectState};
 use super::park::{Batch, ParkedPut};
 use super::place::{Placement, Wanted};
 use super::ranges::RangeHandle;
 use super::state::Shard;
 use super::unfinished::Put;
+use super::upsert::{Extra, Mode};
 use crate::moment::Moment;
 use crate::request::RequestId;
 use crate::route::KeyHash;
@@ -25,35 +26,60 @@ pub(super) struct Start<'a> {
     pub(super) key: &'a [u8],
     pub(super) hash: KeyHash,
     pub(super) put: PutRequest,
+    pub(super) mode: Mode,
+    pub(super) extra: Extra<'a>,
+}
+
+/// The starts of one request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Starts<'a> {
+    pub(super) client: ClientId,
+    pub(super) options: &'a PutOptions,
+    pub(super) mode: Mode,
+    pub(super) extras: Option<&'a PutExtras>,
+    pub(super) batch: &'a KeyBatch,
+    pub(super) puts: &'a [PutRequest],
+}
+
+impl<'a> Starts<'a> {
+    fn start(&self, index: usize) -> Result<Start<'a>, ErrorCode> {
+        Ok(Start {
+            client: self.client,
+            options: self.options,
+            key: self.batch.key(index),
+            hash: self.batch.keys[index].hash,
+            put: self.puts[index],
+            mode: self.mode,
+            extra: Extra::of(self.extras, self.batch.len(), index)?,
+        })
+    }
 }
 
 impl Shard {
     /// Starts the puts of a batch. The answer follows at once, or when the last put that has to wait
     /// for space is decided.
-    #[allow(clippy::too_many_arguments, reason = "the parts of one request")]
     pub(super) fn start_puts(
         &mut self,
         now: Moment,
         id: RequestId,
         deadline: Option<Moment>,
-        client: ClientId,
-        options: PutOptions,
-        batch: &KeyBatch,
-        puts: &[PutRequest],
+        starts: &Starts<'_>,
         effects: &mut Vec<ShardEffect>,
     ) {
         let overdue = now.after_ms(self.config.parked_put_timeout_ms);
         let deadline = deadline.map_or(overdue, |deadline| deadline.min(overdue));
+        let batch = starts.batch;
         let mut answers = Batch::new(id, batch.len());
         self.counters.put_starts += batch.len() as u64;
-        for (index, put) in puts.iter().enumerate() {
+        for index in 0..starts.puts.len() {
             self.look_ahead(batch, index);
-            let key = batch.key(index);
-            let start =
-                Start { client, options: &options, key, hash: batch.keys[index].hash, put: *put };
-            let answer = match self.admit(now, &start) {
-                Ok(Some(object)) => Ok(self.grant_of(object)),
-                Ok(None) => match self.place_put(now, &start, Attempt::First, effects) {
+            let admitted = starts
+                .start(index)
+                .map_err(Refusal::from)
+                .and_then(|start| Ok((start, self.admit(now, &start)?)));
+            let answer = match admitted {
+                Ok((_, Some(object))) => Ok(self.grant_of(object)),
+                Ok((start, None)) => match self.place_put(now, &start, Attempt::First, effects) {
                     Some(answer) => answer,
                     None => match self.park(ParkedPut::new(id, index, &start, deadline)) {
                         Ok(()) => continue,
@@ -81,6 +107,10 @@ impl Shard {
         }
         if self.parked.holds_key(start.key) {
             return Err(in_progress(self.config.parked_put_timeout_ms));
+        }
+        if start.mode == Mode::Upsert {
+            // What the key has is replaced once there is space.
+            return Ok(None);
         }
         let Some(object) = self.ledger.find(start.hash, start.key) else { return Ok(None) };
         let Some(put) = self.unfinished.of(object).copied() else {
@@ -148,12 +178,13 @@ impl Shard {
         ranges: &[RangeHandle],
     ) -> Result<PutStartGrant, Refusal> {
         let sequence = self.next_sequence;
+        let replaced = self.replaced(now, start);
         let reservation = Reservation {
             key: start.key,
             hash: start.hash,
             size_bytes: start.put.size_bytes,
             sequence,
-            hard_pin: start.options.hard_pin,
+            hard_pin: start.options.hard_pin || replaced.is_some_and(|replaced| replaced.hard_pin),
             ranges,
         };
         let Ok(object) = self.ledger.reserve(&mut self.segments, reservation) else {
@@ -173,9 +204,15 @@ impl Shard {
                 sequence,
                 started: now,
                 replicas: start.options.replicas,
-                soft_pin_ttl_ms: start.options.soft_pin_ttl_ms,
+                soft_pin_ttl_ms: start.soft_pin_ttl_ms(),
+                inherited_soft_pin_until: replaced.and_then(|replaced| replaced.soft_pin_until),
+                soft_pin: start.extra.soft_pin,
             },
         );
+        self.ledger.note_data_type(object, start.extra.data_type);
+        if let Some(replaced) = replaced {
+            self.replace(now, replaced);
+        }
         self.counters.put_granted += 1;
         if ranges.len() < usize::from(start.options.replicas) {
             self.counters.put_short += 1;
@@ -220,7 +257,7 @@ impl Shard {
         answers
     }
 
-    fn end_put(&mut self, now: Moment, object: ObjectHandle) -> Result<(), ErrorCode> {
+    pub(super) fn end_put(&mut self, now: Moment, object: ObjectHandle) -> Result<(), ErrorCode> {
         if self.ledger.objects().state(object) == ObjectState::Readable {
             // A repeated end is a success, as long as there is something to read.
             return if self.reachable(object) { Ok(()) } else { Err(ErrorCode::NotFound) };
@@ -233,11 +270,11 @@ impl Shard {
             return Err(ErrorCode::NotFound);
         }
         self.unfinished.remove(object);
-        let soft_pin_ttl_ms = put.soft_pin_ttl_ms.filter(|ttl_ms| *ttl_ms > 0);
-        if let Some(ttl_ms) = soft_pin_ttl_ms {
-            self.soft_pins.add(object, now.after_ms(ttl_ms));
+        let pinned_until = put.soft_pin_until(now);
+        if let Some(until) = pinned_until {
+            self.soft_pins.add(object, until);
         }
-        self.ledger.complete(&mut self.segments, object, now, soft_pin_ttl_ms.is_some());
+        self.ledger.complete(&mut self.segments, object, now, pinned_until.is_some());
         self.counters.put_ends += 1;
         Ok(())
     }
@@ -256,7 +293,7 @@ impl Shard {
         })
     }
 
-    fn revoke_put(
+    pub(super) fn revoke_put(
         &mut self,
         now: Moment,
         no_write_in_flight: bool,

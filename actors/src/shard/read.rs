@@ -96,7 +96,11 @@ impl Shard {
 
     /// The object of a key if it can be read. Get, exist and validate all ask here, so they cannot
     /// disagree.
-    fn find_readable(&self, batch: &KeyBatch, index: usize) -> Result<ObjectHandle, ErrorCode> {
+    pub(super) fn find_readable(
+        &self,
+        batch: &KeyBatch,
+        index: usize,
+    ) -> Result<ObjectHandle, ErrorCode> {
         let found = self.ledger.find(batch.keys[index].hash, batch.key(index));
         match found {
             Some(object) if self.readable(object) => Ok(object),

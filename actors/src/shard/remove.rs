@@ -49,7 +49,7 @@ impl Shard {
         answers
     }
 
-    fn remove_object(
+    pub(super) fn remove_object(
         &mut self,
         now: Moment,
         force: bool,
@@ -63,9 +63,8 @@ impl Shard {
             self.erase(now, object, Some(leased_until));
             return Err(ErrorCode::NotFound.into());
         }
-        if leased_until > now && !force {
-            let retry_after_ms = u32::try_from(leased_until.since_ms(now)).ok();
-            return Err(Refusal { retry_after_ms, ..ErrorCode::Leased.into() });
+        if !force {
+            self.removable(now, object)?;
         }
         self.erase(now, object, Some(leased_until));
         self.counters.removed += 1;
@@ -82,6 +81,16 @@ impl Shard {
     ) {
         self.segments.mount(mount, segment, capacity_bytes, page_bytes);
         self.ledger.ranges_mut().open_segment(SegmentIndex(mount.slot.0), page_bytes);
+    }
+
+    /// Whether an object may be removed without force: nobody leases it.
+    pub(super) fn removable(&self, now: Moment, object: ObjectHandle) -> Result<(), Refusal> {
+        let leased_until = self.ledger.objects().lease_until(object);
+        if leased_until <= now {
+            return Ok(());
+        }
+        let retry_after_ms = u32::try_from(leased_until.since_ms(now)).ok();
+        Err(Refusal { retry_after_ms, ..ErrorCode::Leased.into() })
     }
 
     /// Makes everything on a segment unreadable at once and begins to sweep it.

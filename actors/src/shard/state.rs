@@ -3,16 +3,16 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mooring_proto::error::{ErrorCode, Refusal};
-
 use super::config::ShardConfig;
 use super::export::Rest;
 use super::ledger::Ledger;
-use super::message::{KeyBatch, ShardEffect, ShardMessage, ShardReply, ShardRequest, ShardTotals};
+use super::message::{ShardEffect, ShardMessage, ShardReply, ShardRequest, ShardTotals};
 use super::park::Parked;
+use super::put::Starts;
 use super::remove::Sweep;
 use super::segments::Segments;
 use super::unfinished::Unfinished;
+use super::upsert::Mode;
 use super::vacate::WindowJob;
 use crate::moment::Moment;
 use crate::pool::message::{Mount, PoolOrder};
@@ -111,16 +111,19 @@ impl Shard {
         effects: &mut Vec<ShardEffect>,
     ) {
         let reply = match request {
-            ShardRequest::PutStart { client, options, extras: _, batch, puts } => {
-                self.start_puts(now, id, deadline, client, options, &batch, &puts, effects);
+            ShardRequest::PutStart { client, options, extras, batch, puts } => {
+                let (options, batch, puts) = (&options, &batch, &*puts);
+                let (mode, extras) = (Mode::Put, extras.as_deref());
+                let starts = Starts { client, options, mode, extras, batch, puts };
+                self.start_puts(now, id, deadline, &starts, effects);
                 return;
             }
-            ShardRequest::UpsertStart { batch, .. } => ShardReply::Started(unsupported(&batch)),
-            ShardRequest::EndByWriter { batch, .. }
-            | ShardRequest::RevokeByWriter { batch, .. }
-            | ShardRequest::RemoveByWriter { batch, .. } => ShardReply::Done(unsupported(&batch)),
-            ShardRequest::GetDetailed { batch } | ShardRequest::Peek { batch } => {
-                ShardReply::Described(unsupported(&batch))
+            ShardRequest::UpsertStart { client, options, extras, batch, puts } => {
+                let (options, batch, puts) = (&options, &batch, &*puts);
+                let (mode, extras) = (Mode::Upsert, extras.as_deref());
+                let starts = Starts { client, options, mode, extras, batch, puts };
+                self.start_puts(now, id, deadline, &starts, effects);
+                return;
             }
             ShardRequest::RemoveAll { force } => {
                 self.sweeps.push_back(Sweep::all(id, force));
@@ -148,6 +151,19 @@ impl Shard {
             ShardRequest::Remove { force, batch } => {
                 ShardReply::Done(self.remove(now, force, &batch))
             }
+            ShardRequest::EndByWriter { client, batch, checksums } => {
+                ShardReply::Done(self.end_by_writer(now, client, &batch, &checksums))
+            }
+            ShardRequest::RevokeByWriter { client, batch } => {
+                ShardReply::Done(self.revoke_by_writer(now, client, &batch))
+            }
+            ShardRequest::RemoveByWriter { client, mounts, batch } => {
+                ShardReply::Done(self.remove_by_writer(now, client, mounts.as_deref(), &batch))
+            }
+            ShardRequest::GetDetailed { batch } => {
+                ShardReply::Described(self.get_detailed(now, &batch))
+            }
+            ShardRequest::Peek { batch } => ShardReply::Described(self.peek(now, &batch)),
             ShardRequest::ListKeys { cursor, limit } => self.list_keys(cursor, limit),
             ShardRequest::Totals => ShardReply::Totals(Box::new(self.totals())),
             ShardRequest::Probe => ShardReply::Alive,
@@ -282,12 +298,6 @@ pub fn shards_dropped() -> u64 {
 }
 
 static SHARDS_DROPPED: AtomicU64 = AtomicU64::new(0);
-
-/// The answer to what this shard cannot do.
-fn unsupported<T>(batch: &KeyBatch) -> Vec<Result<T, Refusal>> {
-    let refuse = |_| Err(Refusal::from(ErrorCode::UnknownKind));
-    (0..batch.len()).map(refuse).collect()
-}
 
 /// Which changes of use are worth a report.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use mooring_proto::ClientId;
 
+use super::message::SoftPinAction;
 use super::objects::ObjectHandle;
 use crate::moment::Moment;
 
@@ -26,6 +27,22 @@ pub(super) struct Put {
     pub(super) replicas: u8,
     /// For how long the object is to be pinned softly once it is readable.
     pub(super) soft_pin_ttl_ms: Option<u64>,
+    /// Until when the object that it replaces was pinned softly.
+    pub(super) inherited_soft_pin_until: Option<Moment>,
+    /// What becomes of that pin.
+    pub(super) soft_pin: SoftPinAction,
+}
+
+impl Put {
+    /// Until when its object is pinned softly that becomes readable now.
+    pub(super) fn soft_pin_until(&self, now: Moment) -> Option<Moment> {
+        let inherited = match self.soft_pin {
+            SoftPinAction::Preserve => self.inherited_soft_pin_until,
+            SoftPinAction::Enable | SoftPinAction::Disable => None,
+        };
+        let asked = self.soft_pin_ttl_ms.map(|ttl_ms| now.after_ms(ttl_ms));
+        asked.or(inherited).filter(|until| *until > now)
+    }
 }
 
 impl Unfinished {

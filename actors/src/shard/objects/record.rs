@@ -162,6 +162,15 @@ impl ObjectRecord {
         self.marks |= SHRUNK;
     }
 
+    #[inline]
+    pub(super) fn has_side(&self) -> bool {
+        self.marks & SIDE != 0
+    }
+
+    pub(super) fn set_side(&mut self) {
+        self.marks |= SIDE;
+    }
+
     pub(super) fn idle_class(&self) -> IdleClass {
         IdleClass(self.marks >> IDLE_SHIFT)
     }
@@ -218,6 +227,7 @@ const FREE: u16 = 0;
 const HARD_PIN: u16 = 1 << 2;
 const SOFT_PIN: u16 = 1 << 3;
 const SHRUNK: u16 = 1 << 4;
+const SIDE: u16 = 1 << 5;
 
 /// Where the idle class begins, at the top of the marks.
 const IDLE_SHIFT: u32 = u16::BITS - IdleClass::BITS;
