@@ -10,6 +10,7 @@ pub mod frame;
 pub mod identity;
 pub mod limits;
 pub mod message;
+pub mod mooncake;
 
 #[cfg(feature = "client")]
 pub mod client;
