@@ -1,5 +1,6 @@
 //! The front ends: what turns requests of peers into messages to the core, and answers them.
 
+pub(crate) mod bulk;
 pub(crate) mod counters;
 pub(crate) mod quic;
 pub(crate) mod stage;

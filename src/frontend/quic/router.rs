@@ -16,7 +16,7 @@ use serde::de::Deserialize;
 
 use super::request::Request;
 use crate::frontend::Context;
-use calls::unavailable;
+use crate::frontend::bulk::unavailable;
 
 /// What a request is answered within.
 pub(super) struct Scope<'a> {
@@ -111,11 +111,6 @@ impl<'a> Scope<'a> {
 /// The frame of a reply.
 fn reply<R: message::Request>(reply: &R::Reply) -> Vec<u8> {
     encode_reply(R::KIND, Ok(reply))
-}
-
-/// An actor that answers with something else is a fault of the process.
-fn wrong_answer() -> WireError {
-    WireError::new(ErrorCode::Internal, "an answer of the core does not fit the question")
 }
 
 fn deadline_exceeded() -> WireError {

@@ -5,19 +5,9 @@ use mooring_actors::shard::message::{KeyBatch, ShardReply, ShardRequest};
 use mooring_proto::error::Refusal;
 use mooring_proto::{ErrorCode, WireError};
 
-use super::{Scope, wrong_answer};
+use super::Scope;
+use crate::frontend::bulk::{unavailable, wrong_answer};
 use crate::frontend::quic::split::{Gather, Part};
-
-/// What a whole request is refused with when an actor does not take it.
-pub(super) fn unavailable(error: CallError) -> WireError {
-    match error {
-        CallError::Overloaded { retry_after_ms } => {
-            WireError::new(ErrorCode::Overloaded, "an actor has no room for the request")
-                .retry_after_ms(retry_after_ms)
-        }
-        CallError::Gone => WireError::new(ErrorCode::Restarting, "the master is leaving"),
-    }
-}
 
 /// Asks each concerned shard and puts the answers in the order of the request. If some shards have
 /// no room, their keys are refused one by one; if none has, the whole request is.

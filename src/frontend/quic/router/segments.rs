@@ -7,8 +7,8 @@ use mooring_proto::message::segment::{
     UnmountReply, UnmountRequest,
 };
 
-use super::calls::unavailable;
-use super::{Scope, reply, wrong_answer};
+use super::{Scope, reply};
+use crate::frontend::bulk::{unavailable, wrong_answer};
 
 pub(super) async fn mount(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let mount: MountRequest = scope.decode()?;
