@@ -1,11 +1,12 @@
 //! The admin pages over HTTP: whether the process lives and serves, and its metrics. They know no
 //! authentication, and grant no lease.
 
-mod connections;
+pub(crate) mod connections;
 mod exposition;
 mod handoff;
 mod metrics;
 mod progress;
+pub(crate) mod query;
 mod readiness;
 
 use std::io;
@@ -37,15 +38,19 @@ pub(crate) struct Admin {
 /// A process that serves, or has begun to leave.
 struct Serving {
     context: Arc<Context>,
-    listener: Arc<Listener>,
+    /// `None` without QUIC.
+    listener: Option<Arc<Listener>>,
     readiness: Readiness,
 }
 
 impl Admin {
     /// The pages of a process that starts.
     pub(crate) fn new() -> Arc<Admin> {
-        let (progress, serving) = (Mutex::default(), OnceLock::new());
-        Arc::new(Admin { started: Instant::now(), progress, serving })
+        Arc::new(Admin {
+            started: Instant::now(),
+            progress: Mutex::default(),
+            serving: OnceLock::new(),
+        })
     }
 
     /// Notes how far the start has come.
@@ -54,7 +59,8 @@ impl Admin {
     }
 
     /// Shows a process that serves from now on.
-    pub(crate) fn serve(&self, context: Arc<Context>, listener: Arc<Listener>, probe: Probe) {
+    pub(crate) fn serve(&self, context: Arc<Context>, quic: Option<(Arc<Listener>, Probe)>) {
+        let (listener, probe) = quic.unzip();
         let readiness = Readiness::new(context.clone(), probe);
         // A process begins to serve once.
         let _ = self.serving.set(Serving { context, listener, readiness });

@@ -2,6 +2,7 @@
 
 pub(crate) mod bulk;
 pub(crate) mod counters;
+pub(crate) mod mooncake;
 pub(crate) mod quic;
 pub(crate) mod stage;
 pub(crate) mod stats;

@@ -12,6 +12,7 @@ mod frontend;
 mod handoff;
 mod logging;
 mod master;
+mod metadata_store;
 mod store;
 mod tls;
 

@@ -5,21 +5,22 @@ mod args;
 mod export;
 mod leave;
 mod options;
+mod ports;
 mod ready_file;
 mod restore;
 mod serve;
 mod signals;
 mod start;
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) use args::MasterArgs;
-use options::MasterOptions;
+use options::{Identity, MasterOptions};
 
 use crate::command::CommandError;
-use crate::frontend::quic;
+use crate::frontend::{mooncake, quic};
 use crate::tls::ServerTls;
 use crate::tls::probe::ProbeIdentity;
 
@@ -68,10 +69,18 @@ fn on_fault(actor: &str) {
 
 /// Everything that another process or the disk can refuse.
 struct Opened {
+    /// `None` without a certificate.
+    quic: Option<OpenedQuic>,
+    admin: TcpListener,
+    mooncake: Option<TcpListener>,
+    metadata: Option<TcpListener>,
+}
+
+/// What QUIC needs.
+struct OpenedQuic {
     tls: ServerTls,
     probe: ProbeIdentity,
     rpc: UdpSocket,
-    admin: TcpListener,
 }
 
 impl Opened {
@@ -82,29 +91,58 @@ impl Opened {
         if let Some(path) = &options.ready_file {
             ready_file::check(path).map_err(|error| unusable(path, error))?;
         }
-        let tls_failed = |error| CommandError::failed("cannot set up TLS", error);
-        let probe = ProbeIdentity::new().map_err(tls_failed)?;
-        let tls = match &options.tls_files {
-            Some(files) => ServerTls::from_files(files.clone()),
-            None => ServerTls::self_signed(&options.development_names()),
+        let quic = match &options.identity {
+            Some(identity) => Some(OpenedQuic::new(options, identity)?),
+            None => None,
         };
-        let tls = tls.map_err(tls_failed)?.with_known_client(probe.certificate());
-        let rpc = quic::bind(options.rpc_address, options.rpc_port).map_err(|error| {
-            let address = match options.rpc_address {
-                Some(address) => SocketAddr::new(address, options.rpc_port).to_string(),
-                None => format!("any address, port {}", options.rpc_port),
-            };
-            let attempt = format!("cannot bind UDP {address} (--rpc-port)");
-            CommandError::unbound(attempt, "--rpc-port", &error)
-        })?;
-        let admin = TcpListener::bind(options.metrics).map_err(|error| {
-            let attempt = format!("cannot bind TCP {} (--metrics-port)", options.metrics);
-            CommandError::unbound(attempt, "--metrics-port", &error)
-        })?;
+        let mooncake = match options.mooncake_port {
+            Some(port) => Some(mooncake::bind(options.rpc_address, port).map_err(|error| {
+                let address = address_text(options.rpc_address, port);
+                let attempt = format!("cannot bind TCP {address} (--mooncake-port)");
+                CommandError::unbound(attempt, "--mooncake-port", &error)
+            })?),
+            None => None,
+        };
+        let admin = bind_tcp(options.metrics, "--metrics-port")?;
+        let metadata = match options.metadata {
+            Some(address) => Some(bind_tcp(address, "--http-metadata-server-port")?),
+            None => None,
+        };
         // Now that the ports are its own, the file cannot be that of a master that serves on them.
         if let Some(path) = &options.ready_file {
             ready_file::remove_former(path).map_err(|error| unusable(path, error))?;
         }
-        Ok(Opened { tls, probe, rpc, admin })
+        Ok(Opened { quic, admin, mooncake, metadata })
+    }
+}
+
+impl OpenedQuic {
+    fn new(options: &MasterOptions, identity: &Identity) -> Result<OpenedQuic, CommandError> {
+        let tls_failed = |error| CommandError::failed("cannot set up TLS", error);
+        let probe = ProbeIdentity::new().map_err(tls_failed)?;
+        let tls = match identity {
+            Identity::Files(files) => ServerTls::from_files(files.clone()),
+            Identity::Development => ServerTls::self_signed(&options.development_names()),
+        };
+        let tls = tls.map_err(tls_failed)?.with_known_client(probe.certificate());
+        let rpc = quic::bind(options.rpc_address, options.rpc_port).map_err(|error| {
+            let address = address_text(options.rpc_address, options.rpc_port);
+            let attempt = format!("cannot bind UDP {address} (--rpc-port)");
+            CommandError::unbound(attempt, "--rpc-port", &error)
+        })?;
+        Ok(OpenedQuic { tls, probe, rpc })
+    }
+}
+
+fn bind_tcp(address: SocketAddr, flag: &str) -> Result<TcpListener, CommandError> {
+    TcpListener::bind(address).map_err(|error| {
+        CommandError::unbound(format!("cannot bind TCP {address} ({flag})"), flag, &error)
+    })
+}
+
+fn address_text(address: Option<IpAddr>, port: u16) -> String {
+    match address {
+        Some(address) => SocketAddr::new(address, port).to_string(),
+        None => format!("any address, port {port}"),
     }
 }

@@ -15,14 +15,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
 /// A listener whose connections end when no answer goes out on them for a while.
-pub(super) struct Connections {
+pub(crate) struct Connections {
     socket: TcpListener,
     places: Arc<Semaphore>,
 }
 
 impl Connections {
     /// Must be called inside a tokio runtime.
-    pub(super) fn new(socket: TcpListener) -> Connections {
+    pub(crate) fn new(socket: TcpListener) -> Connections {
         Connections { socket, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)) }
     }
 }
@@ -45,7 +45,7 @@ impl Listener for Connections {
 
 /// A stream that fails once nothing could be written to it for a while. Reading does not count: a
 /// request that comes byte by byte is as bad as none.
-pub(super) struct Timed<S> {
+pub(crate) struct Timed<S> {
     stream: S,
     limit: Duration,
     until: Pin<Box<Sleep>>,

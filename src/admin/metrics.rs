@@ -39,7 +39,7 @@ async fn of_serving(page: &mut Exposition, serving: &Serving) -> Result<Snapshot
     pool(page, &snapshot);
     shards(page, &snapshot);
     clients(page, context);
-    front_end(page, context, listener);
+    front_end(page, context, listener.as_deref());
     Ok(snapshot)
 }
 
@@ -233,7 +233,7 @@ fn clients(page: &mut Exposition, context: &Context) {
     );
 }
 
-fn front_end(page: &mut Exposition, context: &Context, listener: &Listener) {
+fn front_end(page: &mut Exposition, context: &Context, listener: Option<&Listener>) {
     let counters = &context.counters;
     let mut by_kind = |name: &str, help: &str, figure: fn(&KindCounters) -> u64| {
         let samples =
@@ -248,13 +248,11 @@ fn front_end(page: &mut Exposition, context: &Context, listener: &Listener) {
     let refusals = ErrorCode::ALL.iter().map(|code| (code.name(), counters.refusals(*code)));
     page.counters("mooring_refusals_total", "Requests refused as a whole.", "code", refusals);
 
-    page.gauge("mooring_connections", "Connections that said hello.", listener.connections());
+    let connections = listener.map_or(0, Listener::connections);
+    let kept_bytes = listener.map_or(0, Listener::kept_bytes);
+    page.gauge("mooring_connections", "Connections that said hello.", connections);
     page.gauge("mooring_requests_in_flight", "Requests being answered.", context.stage.in_flight());
-    page.gauge(
-        "mooring_kept_bytes",
-        "Bytes of requests and replies under way.",
-        listener.kept_bytes(),
-    );
+    page.gauge("mooring_kept_bytes", "Bytes of requests and replies under way.", kept_bytes);
     let totals = [
         ("connections", "Connections that said hello.", &counters.connections),
         (

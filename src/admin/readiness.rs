@@ -10,16 +10,16 @@ use tokio::sync::Mutex;
 use crate::frontend::Context;
 use crate::frontend::quic::Probe;
 
-/// Asks the port and every shard, at most once a second: many may look, and none of them should
+/// Asks the QUIC port, if there is one, and every shard, at most once a second: many may look, and none of them should
 /// cost the process anything.
 pub(super) struct Readiness {
     context: Arc<Context>,
-    probe: Probe,
+    probe: Option<Probe>,
     last: Mutex<Option<(Instant, Result<(), String>)>>,
 }
 
 impl Readiness {
-    pub(super) fn new(context: Arc<Context>, probe: Probe) -> Readiness {
+    pub(super) fn new(context: Arc<Context>, probe: Option<Probe>) -> Readiness {
         Readiness { context, probe, last: Mutex::new(None) }
     }
 
@@ -52,9 +52,10 @@ impl Readiness {
             }
             Ok(())
         };
-        let listener =
-            async { self.probe.run().await.map_err(|error| format!("the QUIC listener: {error}")) };
         in_time("the shards", shards).await?;
+        let Some(probe) = &self.probe else { return Ok(()) };
+        let listener =
+            async { probe.run().await.map_err(|error| format!("the QUIC listener: {error}")) };
         in_time("the QUIC listener", listener).await
     }
 }

@@ -2,14 +2,14 @@
 //! leaves.
 
 use std::io::Write;
-use std::net::SocketAddr;
 
 use super::options::MasterOptions;
+use super::ports::Ports;
 use super::ready_file::{self, Ready, Written};
 use crate::command::CommandError;
 use crate::frontend::quic;
+use crate::tls;
 use crate::tls::dev::Published;
-use crate::tls::{self, ServerTls};
 
 /// What is there to be found.
 pub(super) struct Announced {
@@ -30,37 +30,38 @@ impl Announced {
     }
 }
 
-/// Tells people and scripts that the master serves.
+/// Tells people and scripts that the master serves. The fingerprint is that of its certificate, if
+/// it has one.
 ///
 /// # Errors
 /// If the ready file cannot be written; then nothing is left behind.
 pub(super) fn announce(
     options: &MasterOptions,
-    tls: &ServerTls,
-    bound: SocketAddr,
-    metrics: SocketAddr,
+    fingerprint: Option<[u8; 32]>,
+    ports: Ports,
 ) -> Result<Announced, CommandError> {
-    let cert_sha256 = tls::hexadecimal(&tls.fingerprint());
+    let cert_sha256 = fingerprint.as_ref().map(tls::hexadecimal);
     let mut announced = Announced { ready_file: None, fingerprint: None };
-    if options.tls_files.is_none() {
-        announced.fingerprint = tls::dev::publish(bound.port(), &tls.fingerprint())
+    if options.is_development()
+        && let (Some(fingerprint), Some(bound)) = (fingerprint, ports.quic)
+    {
+        announced.fingerprint = tls::dev::publish(bound.port(), &fingerprint)
             .inspect_err(|error| tracing::warn!(%error, "clients must be given --pin-sha256"))
             .ok();
         // A closed standard output is no reason not to serve.
-        let _ = writeln!(std::io::stdout(), "certificate SHA-256: {cert_sha256}");
+        let text = tls::hexadecimal(&fingerprint);
+        let _ = writeln!(std::io::stdout(), "certificate SHA-256: {text}");
     }
-    let rpc = quic::reachable(bound);
-    tracing::info!(
-        rpc = %bound,
-        metrics = %metrics,
-        cert_sha256,
-        shards = options.shards,
-        layout = ?options.layout,
-        version = env!("CARGO_PKG_VERSION"),
-        "serving"
-    );
+    log(options, ports, cert_sha256.as_deref());
     let Some(path) = &options.ready_file else { return Ok(announced) };
-    let ready = Ready { pid: std::process::id(), rpc, metrics, mooncake: None, cert_sha256 };
+    let ready = Ready {
+        pid: std::process::id(),
+        rpc: ports.quic.map(quic::reachable).unwrap_or_default(),
+        metrics: ports.metrics,
+        mooncake: ports.mooncake,
+        metadata: ports.metadata,
+        cert_sha256,
+    };
     match ready_file::write(path, &ready) {
         Ok(written) => announced.ready_file = Some(written),
         Err(error) => {
@@ -70,4 +71,22 @@ pub(super) fn announce(
         }
     }
     Ok(announced)
+}
+
+fn log(options: &MasterOptions, ports: Ports, cert_sha256: Option<&str>) {
+    let text = match ports.quic {
+        Some(_) => "serving",
+        None => "serving without QUIC, which needs --tls-cert and --tls-key",
+    };
+    tracing::info!(
+        rpc = ports.quic.map(tracing::field::display),
+        mooncake = ports.mooncake.map(tracing::field::display),
+        metadata = ports.metadata.map(tracing::field::display),
+        metrics = %ports.metrics,
+        cert_sha256,
+        shards = options.shards,
+        layout = ?options.layout,
+        version = env!("CARGO_PKG_VERSION"),
+        "{text}"
+    );
 }

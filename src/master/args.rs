@@ -1,6 +1,7 @@
 //! The flags of `mooring master`.
 
 mod handoff;
+mod mooncake;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 pub(super) use self::handoff::HandoffArgs;
+pub(super) use self::mooncake::MooncakeArgs;
 use crate::config::{client_ttl, eviction_ratio, milliseconds, seconds, watermark_ratio};
 
 /// How a master runs.
@@ -104,10 +106,13 @@ pub(crate) struct MasterArgs {
     pub(super) allocation_strategy: AllocationStrategy,
 
     #[command(flatten)]
+    pub(super) mooncake: MooncakeArgs,
+
+    #[command(flatten)]
     pub(super) handoff: HandoffArgs,
 
     /// File that is renamed into place once the master serves, in JSON: pid, rpc, metrics,
-    /// mooncake, cert_sha256
+    /// mooncake, metadata, cert_sha256
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) ready_file: Option<PathBuf>,
 

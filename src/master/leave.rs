@@ -20,7 +20,8 @@ use crate::handoff::{ExportFailure, Published, Reason};
 /// What leaves.
 pub(super) struct Leaving {
     pub(super) context: Arc<Context>,
-    pub(super) listener: Arc<Listener>,
+    /// `None` without QUIC.
+    pub(super) listener: Option<Arc<Listener>>,
     pub(super) announced: Announced,
     /// From the signal to the end of the process.
     pub(super) deadline: Duration,
@@ -63,8 +64,10 @@ async fn drain(leaving: &Leaving, times: &Times) {
     };
     // What was written just before the signal is not waited for by anybody else.
     let left = LAST_REPLIES_TIME.saturating_sub(times.started.elapsed());
-    leaving.listener.flush(left).await;
-    leaving.listener.close(FAREWELL_TIME).await;
+    if let Some(listener) = &leaving.listener {
+        listener.flush(left).await;
+        listener.close(FAREWELL_TIME).await;
+    }
     let Some(handover) = &leaving.handover else { return };
     let outcome = match outcome {
         Ok(Some(written)) => publish(handover, written, times).await,
@@ -90,7 +93,9 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
     );
     leaving.announced.withdraw();
     context.core.stop_judging();
-    listener.stop_accepting();
+    if let Some(listener) = listener {
+        listener.stop_accepting();
+    }
     let _ = timeout_at((times.started + SETTLE_TIME).into(), context.stage.idle()).await;
     tracing::info!(
         handoff_shutdown = "serving_stopped",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mooring_actors::core::{Layout, Settings};
 use mooring_actors::shard::AllocationStrategy;
 
-use super::args::{self, HandoffArgs, MasterArgs, ShardLayout};
+use super::args::{self, HandoffArgs, MasterArgs, MooncakeArgs, ShardLayout};
 use crate::command::CommandError;
 use crate::handoff::FailurePolicy;
 use crate::tls::TlsFiles;
@@ -18,8 +18,12 @@ pub(super) struct MasterOptions {
     pub(super) rpc_address: Option<IpAddr>,
     pub(super) rpc_port: u16,
     pub(super) metrics: SocketAddr,
-    /// `None` for development.
-    pub(super) tls_files: Option<TlsFiles>,
+    /// `None` without a certificate: then QUIC is not opened.
+    pub(super) identity: Option<Identity>,
+    /// The TCP port for clients of Mooncake, on the address of QUIC; `None` leaves it closed.
+    pub(super) mooncake_port: Option<u16>,
+    /// The metadata store of the transfer engine; `None` without one.
+    pub(super) metadata: Option<SocketAddr>,
     pub(super) shards: u16,
     pub(super) layout: Layout,
     /// Threads of the runtime that serves the ports, and with [`Layout::Tasks`] the shards.
@@ -32,6 +36,15 @@ pub(super) struct MasterOptions {
     pub(super) shutdown_deadline: Duration,
     /// `None` without a directory.
     pub(super) handoff: Option<HandoffOptions>,
+}
+
+/// How the QUIC port proves whose it is.
+#[derive(Clone, Debug)]
+pub(super) enum Identity {
+    /// By certificates in files.
+    Files(TlsFiles),
+    /// By a certificate that is made at the start.
+    Development,
 }
 
 /// How the index is handed over.
@@ -60,7 +73,7 @@ impl MasterOptions {
     }
 
     fn on_cores(args: &MasterArgs, cores: usize) -> Result<MasterOptions, CommandError> {
-        let tls_files = tls_files(args)?;
+        let identity = identity(args)?;
         let settings = settings(args)?;
         let by_default = u16::try_from(cores / 3).unwrap_or(SHARDS_MAX).clamp(1, SHARDS_MAX);
         let shards = args.shards.unwrap_or(by_default);
@@ -78,7 +91,9 @@ impl MasterOptions {
             rpc_address: args.rpc_address,
             rpc_port: args.rpc_port,
             metrics: SocketAddr::new(args.metrics_address, args.metrics_port),
-            tls_files,
+            identity,
+            mooncake_port: args.mooncake.mooncake_port,
+            metadata: metadata(&args.mooncake),
             shards,
             layout,
             runtime_threads: runtime_threads.max(RUNTIME_THREADS_MIN),
@@ -91,6 +106,11 @@ impl MasterOptions {
         })
     }
 
+    /// Whether clients get a certificate that is made at the start.
+    pub(super) fn is_development(&self) -> bool {
+        matches!(self.identity, Some(Identity::Development))
+    }
+
     /// The names for which a development certificate is made. Clients pin it, so that they only
     /// matter to tools that look.
     pub(super) fn development_names(&self) -> Vec<String> {
@@ -100,7 +120,12 @@ impl MasterOptions {
     }
 }
 
-fn tls_files(args: &MasterArgs) -> Result<Option<TlsFiles>, CommandError> {
+fn metadata(args: &MooncakeArgs) -> Option<SocketAddr> {
+    let address = SocketAddr::new(args.http_metadata_server_host, args.http_metadata_server_port);
+    args.enable_http_metadata_server.then_some(address)
+}
+
+fn identity(args: &MasterArgs) -> Result<Option<Identity>, CommandError> {
     let wrong = |text: &str| Err(CommandError::Arguments(text.to_owned()));
     match (&args.tls_cert, &args.tls_key, &args.tls_client_ca) {
         (Some(_), None, _) => wrong("--tls-cert needs --tls-key"),
@@ -109,12 +134,13 @@ fn tls_files(args: &MasterArgs) -> Result<Option<TlsFiles>, CommandError> {
         (Some(_), Some(_), _) if args.dev => {
             wrong("--dev makes a certificate, so it excludes --tls-cert and --tls-key")
         }
-        (Some(certificate), Some(key), client_ca) => Ok(Some(TlsFiles {
+        (Some(certificate), Some(key), client_ca) => Ok(Some(Identity::Files(TlsFiles {
             certificate: certificate.clone(),
             key: key.clone(),
             client_ca: client_ca.clone(),
-        })),
-        (None, None, None) if args.dev => Ok(None),
+        }))),
+        (None, None, None) if args.dev => Ok(Some(Identity::Development)),
+        (None, None, None) if args.mooncake.mooncake_port.is_some() => Ok(None),
         (None, None, None) => wrong(
             "no certificate: give --tls-cert FILE and --tls-key FILE, or --dev to try the system \
              out with one that is made at the start",

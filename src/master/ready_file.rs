@@ -13,14 +13,16 @@ use serde::Serialize;
 pub(super) struct Ready {
     /// The process.
     pub(super) pid: u32,
-    /// Where clients reach the QUIC listener, the loopback first.
+    /// Where clients reach the QUIC listener, the loopback first; nowhere without QUIC.
     pub(super) rpc: Vec<SocketAddr>,
     /// Where the admin pages are.
     pub(super) metrics: SocketAddr,
-    /// Where the listener of the other protocol is; there is none yet.
+    /// Where clients of Mooncake reach it.
     pub(super) mooncake: Option<SocketAddr>,
-    /// The SHA-256 of the certificate, in hexadecimal.
-    pub(super) cert_sha256: String,
+    /// Where the metadata store is.
+    pub(super) metadata: Option<SocketAddr>,
+    /// The SHA-256 of the certificate, in hexadecimal; none without QUIC.
+    pub(super) cert_sha256: Option<String>,
 }
 
 /// A file that this process has written.
@@ -98,7 +100,7 @@ mod tests {
 
     fn ready(pid: u32) -> Ready {
         let metrics = SocketAddr::from(([127, 0, 0, 1], 1));
-        Ready { pid, rpc: Vec::new(), metrics, mooncake: None, cert_sha256: String::new() }
+        Ready { pid, rpc: Vec::new(), metrics, mooncake: None, metadata: None, cert_sha256: None }
     }
 
     #[test]

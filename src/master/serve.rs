@@ -13,13 +13,13 @@ use super::announce::announce;
 use super::export::Handover;
 use super::leave::{self, Leaving, end};
 use super::options::MasterOptions;
+use super::ports::{self, Ports, Quic, cannot_serve};
 use super::signals::{Asked, Signals};
 use super::start::{self, Begun};
 use crate::admin::{self, Admin};
 use crate::command::CommandError;
 use crate::frontend::Context;
-use crate::frontend::quic::{self, Listener, ListenerOptions, Probe};
-use crate::tls::{self, ServerTls};
+use crate::frontend::quic;
 
 /// Serves until a signal asks to leave, and leaves.
 pub(super) async fn serve(
@@ -29,18 +29,16 @@ pub(super) async fn serve(
     // From here on a signal is not the end of the process any more.
     let mut signals =
         Signals::new().map_err(|error| CommandError::failed("cannot hear signals", error))?;
-    let Opened { mut tls, probe, rpc, admin: admin_socket } = opened;
-    if let Some(problem) = quic::describe_buffers(&rpc) {
-        tracing::warn!("{problem}");
-    }
-    let cannot_serve = |error: &dyn std::fmt::Display| CommandError::failed("cannot serve", error);
+    let Opened { quic: opened, admin: admin_socket, mooncake, metadata } = opened;
+    ports::warn_of_buffers(opened.as_ref());
     let metrics = admin_socket.local_addr().map_err(|error| cannot_serve(&error))?;
     let admin = Admin::new();
     admin::start(admin_socket, admin.clone()).map_err(|error| cannot_serve(&error))?;
 
+    let rpc = opened.as_ref().map(|opened| &opened.rpc);
     let Begun { config, seed, state, directory } =
-        begin(&options, &admin, &rpc, &mut signals).await?;
-    if options.handoff.is_some() && options.tls_files.is_none() {
+        begin(&options, &admin, rpc, &mut signals).await?;
+    if options.handoff.is_some() && options.is_development() {
         tracing::info!(
             "--dev makes another certificate: only clients of this user here can come back"
         );
@@ -51,18 +49,25 @@ pub(super) async fn serve(
         None => Core::start(config),
     };
     let context = Arc::new(Context::new(core, probe_client));
-    let listener_options =
-        ListenerOptions { client_ttl: options.client_ttl, state_dir: options.state_dir.clone() };
-    let listener = Listener::start(context.clone(), rpc, &tls, &listener_options)
-        .map_err(|error| cannot_serve(&error))?;
-    let listener = Arc::new(listener);
-    let bound = listener.local_address().map_err(|error| cannot_serve(&error))?;
-    let probe = Probe::new(bound, probe_client, &probe).map_err(|error| cannot_serve(&error))?;
-    admin.serve(context.clone(), listener.clone(), probe);
+    let (mut quic, probe) = match opened {
+        Some(opened) => Some(Quic::start(opened, &context, probe_client, &options)?),
+        None => None,
+    }
+    .unzip();
+    let ports = Ports {
+        quic: quic.as_ref().map(Quic::address).transpose()?,
+        mooncake: ports::start_mooncake(mooncake)?,
+        metadata: ports::start_metadata(metadata)?,
+        metrics,
+    };
+    let listener = quic.as_ref().map(|quic| quic.listener.clone());
+    admin.serve(context.clone(), listener.clone().zip(probe));
 
-    let announced = announce(&options, &tls, bound, metrics)?;
+    let announced = announce(&options, quic.as_ref().map(Quic::fingerprint), ports)?;
     while signals.next().await == Asked::Reload {
-        reload(&mut tls, &listener);
+        if let Some(quic) = &mut quic {
+            quic.reload();
+        }
     }
     let handover = directory
         .zip(options.handoff)
@@ -76,7 +81,7 @@ pub(super) async fn serve(
 async fn begin(
     options: &MasterOptions,
     admin: &Arc<Admin>,
-    rpc: &UdpSocket,
+    rpc: Option<&UdpSocket>,
     signals: &mut Signals,
 ) -> Result<Begun, CommandError> {
     let (owned, admin) = (options.clone(), admin.clone());
@@ -85,7 +90,9 @@ async fn begin(
         let mut ticks = tokio::time::interval(DISCARD_EVERY);
         loop {
             ticks.tick().await;
-            quic::discard_waiting(rpc);
+            if let Some(rpc) = rpc {
+                quic::discard_waiting(rpc);
+            }
         }
     };
     let told_to_leave = async { while signals.next().await != Asked::Leave {} };
@@ -102,23 +109,6 @@ async fn begin(
             end(0);
         }
         () = keep_fresh => unreachable!("it never ends"),
-    }
-}
-
-fn reload(tls: &mut ServerTls, listener: &Listener) {
-    let fresh = match tls.reload() {
-        Ok(Some(fresh)) => fresh,
-        Ok(None) => return tracing::info!("the certificate was made at the start and stays"),
-        // The former certificate still serves, until it runs out.
-        Err(error) => return tracing::error!(%error, "cannot reload the certificates"),
-    };
-    match listener.replace_tls(&fresh) {
-        Ok(()) => {
-            let cert_sha256 = tls::hexadecimal(&fresh.fingerprint());
-            tracing::info!(cert_sha256, "certificates reloaded");
-            *tls = fresh;
-        }
-        Err(error) => tracing::error!(%error, "cannot use the reloaded certificates"),
     }
 }
 

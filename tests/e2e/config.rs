@@ -7,7 +7,7 @@ use crate::harness::{mooring, run};
 
 /// A value for every flag of `mooring master` that is not its default, as the effective
 /// configuration shows it.
-const MASTER: [(&str, &str); 29] = [
+const MASTER: [(&str, &str); 33] = [
     ("rpc-port", "1234"),
     ("rpc-address", "127.0.0.2"),
     ("metrics-port", "1235"),
@@ -24,6 +24,10 @@ const MASTER: [(&str, &str); 29] = [
     ("put-start-release-timeout-sec", "700"),
     ("eviction-high-watermark-ratio", "0.8"),
     ("eviction-ratio", "0.1"),
+    ("mooncake-port", "1236"),
+    ("enable-http-metadata-server", "true"),
+    ("http-metadata-server-port", "1237"),
+    ("http-metadata-server-host", "127.0.0.4"),
     ("handoff-dir", "handoff"),
     ("handoff-max-age-sec", "60"),
     ("handoff-failure-policy", "refuse"),

@@ -226,13 +226,25 @@ impl Master {
 
 /// Status and body of an admin page of a process that listens there.
 pub(crate) fn page_at(address: SocketAddr, path: &str) -> (u16, String) {
+    let (status, body) = http(address, "GET", path, b"");
+    (status, String::from_utf8(body).unwrap())
+}
+
+/// Status and body of the answer to an HTTP request.
+pub(crate) fn http(address: SocketAddr, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: mooring\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    let head = format!(
+        "{method} {path} HTTP/1.0\r\nHost: mooring\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    // It may be refused before all of it was taken.
+    let _ = stream.write_all(&[head.as_bytes(), body].concat());
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|part| part == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), answer[end + 4..].to_vec())
 }
 
 /// A TCP port that nobody listens on now.

@@ -7,6 +7,7 @@ mod config;
 mod demo;
 mod handoff;
 mod harness;
+mod metadata_store;
 mod objects;
 mod peer;
 mod pool;

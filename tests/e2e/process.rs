@@ -35,7 +35,7 @@ fn the_ready_file_says_where_the_master_is() {
     let master = Master::start(&[]);
     let ready = master.process.ready();
     let keys: Vec<_> = ready.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(keys, ["cert_sha256", "metrics", "mooncake", "pid", "rpc"]);
+    assert_eq!(keys, ["cert_sha256", "metadata", "metrics", "mooncake", "pid", "rpc"]);
     assert!(ready["mooncake"].is_null());
     assert_eq!(ready["cert_sha256"].as_str().unwrap().len(), 64);
 }

@@ -58,6 +58,23 @@ fn shards_are_a_third_of_the_cores_and_get_threads_on_many() {
 }
 
 #[test]
+fn without_a_certificate_only_a_port_for_mooncake_makes_sense() {
+    assert!(options("").unwrap_err().contains("--tls-cert"));
+    let alone = options("--mooncake-port").unwrap();
+    assert_eq!((alone.mooncake_port, alone.identity.is_none()), (Some(50051), true));
+    let beside = options("--mooncake-port 7 --dev").unwrap();
+    assert_eq!((beside.mooncake_port, beside.is_development()), (Some(7), true));
+    assert_eq!(options("--dev").unwrap().mooncake_port, None);
+}
+
+#[test]
+fn the_metadata_store_is_off_and_on_the_loopback_by_default() {
+    assert_eq!(options("--dev").unwrap().metadata, None);
+    let address = options("--dev --enable-http-metadata-server").unwrap().metadata.unwrap();
+    assert!(address.ip().is_loopback() && address.port() == 8080);
+}
+
+#[test]
 fn a_handoff_leaves_room_for_the_rest_of_the_shutdown() {
     let by_default = options("--dev --handoff-dir d --shards 3").unwrap();
     let handoff = by_default.handoff.unwrap();

@@ -1,0 +1,125 @@
+//! The ports of a master that serves.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use mooring_proto::ClientId;
+
+use super::OpenedQuic;
+use super::options::MasterOptions;
+use crate::command::CommandError;
+use crate::frontend::quic::{self, Listener, ListenerOptions, Probe};
+use crate::frontend::{Context, mooncake};
+use crate::metadata_store;
+use crate::tls::{self, ServerTls};
+
+/// Where clients, engines and people reach it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ports {
+    pub(super) quic: Option<SocketAddr>,
+    pub(super) mooncake: Option<SocketAddr>,
+    pub(super) metadata: Option<SocketAddr>,
+    pub(super) metrics: SocketAddr,
+}
+
+/// The QUIC port, open.
+pub(super) struct Quic {
+    pub(super) listener: Arc<Listener>,
+    tls: ServerTls,
+}
+
+impl Quic {
+    /// Serves the port, and gives the probe that proves it.
+    ///
+    /// # Errors
+    /// If certificate, socket or state directory are of no use.
+    pub(super) fn start(
+        opened: OpenedQuic,
+        context: &Arc<Context>,
+        probe_client: ClientId,
+        options: &MasterOptions,
+    ) -> Result<(Quic, Probe), CommandError> {
+        let OpenedQuic { tls, probe, rpc } = opened;
+        let options = ListenerOptions {
+            client_ttl: options.client_ttl,
+            state_dir: options.state_dir.clone(),
+        };
+        let listener = Listener::start(context.clone(), rpc, &tls, &options)
+            .map_err(|error| cannot_serve(&error))?;
+        let quic = Quic { listener: Arc::new(listener), tls };
+        let probe = Probe::new(quic.address()?, probe_client, &probe)
+            .map_err(|error| cannot_serve(&error))?;
+        Ok((quic, probe))
+    }
+
+    /// Where it is bound.
+    pub(super) fn address(&self) -> Result<SocketAddr, CommandError> {
+        self.listener.local_address().map_err(|error| cannot_serve(&error))
+    }
+
+    /// The SHA-256 of the certificate that it shows.
+    pub(super) fn fingerprint(&self) -> [u8; 32] {
+        self.tls.fingerprint()
+    }
+
+    /// Reads the certificates again.
+    pub(super) fn reload(&mut self) {
+        let fresh = match self.tls.reload() {
+            Ok(Some(fresh)) => fresh,
+            Ok(None) => return tracing::info!("the certificate was made at the start and stays"),
+            // The former certificate still serves, until it runs out.
+            Err(error) => return tracing::error!(%error, "cannot reload the certificates"),
+        };
+        match self.listener.replace_tls(&fresh) {
+            Ok(()) => {
+                let cert_sha256 = tls::hexadecimal(&fresh.fingerprint());
+                tracing::info!(cert_sha256, "certificates reloaded");
+                self.tls = fresh;
+            }
+            Err(error) => tracing::error!(%error, "cannot use the reloaded certificates"),
+        }
+    }
+}
+
+/// Warns of buffers that are smaller than QUIC wants them.
+pub(super) fn warn_of_buffers(opened: Option<&OpenedQuic>) {
+    if let Some(problem) = opened.and_then(|opened| quic::describe_buffers(&opened.rpc)) {
+        tracing::warn!("{problem}");
+    }
+}
+
+/// Serves Mooncake's port, if there is to be one; where it is bound.
+///
+/// # Errors
+/// If the socket is of no use.
+pub(super) fn start_mooncake(
+    socket: Option<TcpListener>,
+) -> Result<Option<SocketAddr>, CommandError> {
+    started(socket, mooncake::start)
+}
+
+/// Serves the metadata store, if there is to be one; where it is bound.
+///
+/// # Errors
+/// If the socket is of no use.
+pub(super) fn start_metadata(
+    socket: Option<TcpListener>,
+) -> Result<Option<SocketAddr>, CommandError> {
+    started(socket, metadata_store::start)
+}
+
+fn started(
+    socket: Option<TcpListener>,
+    start: fn(TcpListener) -> io::Result<()>,
+) -> Result<Option<SocketAddr>, CommandError> {
+    let Some(socket) = socket else { return Ok(None) };
+    let address = socket.local_addr().map_err(|error| cannot_serve(&error))?;
+    start(socket).map_err(|error| cannot_serve(&error))?;
+    Ok(Some(address))
+}
+
+/// A failure between the binding of the ports and the moment of serving.
+pub(super) fn cannot_serve(error: &dyn std::fmt::Display) -> CommandError {
+    CommandError::failed("cannot serve", error)
+}
