@@ -24,6 +24,7 @@ use crate::config::{self, Applied, ConfigFile};
 use crate::demo::{self, DemoArgs};
 use crate::logging::{self, LogArgs, Subject};
 use crate::master::{self, MasterArgs};
+use crate::mooncake_master;
 use crate::store::{self, StoreArgs};
 
 /// The master of a distributed KV-cache store for LLM inference, its stores and its clients.
@@ -46,6 +47,9 @@ struct Cli {
 enum Command {
     /// Run the master: the process that knows where every object lies
     Master(Box<MasterArgs>),
+    /// Run the master with the flags of Mooncake's master, as a file of the name mooncake_master does
+    #[command(disable_help_flag = true)]
+    MooncakeMaster(MooncakeMasterArgs),
     /// Run a store: contribute memory to the pool and serve it to clients
     Store(Box<StoreArgs>),
     /// Put one object, or many
@@ -71,6 +75,13 @@ enum Command {
 }
 
 #[derive(Args)]
+struct MooncakeMasterArgs {
+    /// Flags of Mooncake's master; --help lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
+    flags: Vec<OsString>,
+}
+
+#[derive(Args)]
 struct ConfigArgs {
     /// Whose; the flags of that subcommand may follow
     #[command(subcommand)]
@@ -91,7 +102,11 @@ enum ConfigSubject {
 /// Runs what the command line says.
 pub(crate) fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    match run_arguments(arguments) {
+    let outcome = match mooncake_master::called_by(&arguments) {
+        Some(rest) => run_mooncake_master(rest),
+        None => run_arguments(arguments, &[]),
+    };
+    match outcome {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error}");
@@ -100,7 +115,20 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-fn run_arguments(mut arguments: Vec<OsString>) -> Result<ExitCode, CommandError> {
+/// As the master of Mooncake, with the flags of that program.
+fn run_mooncake_master(arguments: &[OsString]) -> Result<ExitCode, CommandError> {
+    match mooncake_master::translate(&Cli::command(), arguments)? {
+        mooncake_master::Asked::Told => Ok(ExitCode::SUCCESS),
+        mooncake_master::Asked::Master { arguments, ineffective } => {
+            run_arguments(arguments, &ineffective)
+        }
+    }
+}
+
+fn run_arguments(
+    mut arguments: Vec<OsString>,
+    ineffective: &[String],
+) -> Result<ExitCode, CommandError> {
     let command = environment::name_variables(Cli::command());
     // What is wrong with the arguments is told by the second parse, which also knows the file.
     let lenient = command.clone().ignore_errors(true);
@@ -138,12 +166,17 @@ fn run_arguments(mut arguments: Vec<OsString>) -> Result<ExitCode, CommandError>
         return Ok(ExitCode::SUCCESS);
     }
     logging::start(&cli.log, cli.command.log_subject())?;
+    if !ineffective.is_empty() {
+        let flags = ineffective.join(", ");
+        tracing::warn!(flags, "these settings have no effect here; --help says why");
+    }
     dispatch(&cli.command)
 }
 
 fn dispatch(command: &Command) -> Result<ExitCode, CommandError> {
     match command {
         Command::Master(args) => master::run(args),
+        Command::MooncakeMaster(args) => run_mooncake_master(&args.flags),
         Command::Store(args) => store::run(args),
         Command::Put(args) => put::run(args),
         Command::Get(args) => get::run(args),
@@ -161,7 +194,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, CommandError> {
 impl Command {
     fn log_subject(&self) -> Subject {
         match self {
-            Command::Master(_) | Command::Store(_) => Subject::Server,
+            Command::Master(_) | Command::MooncakeMaster(_) | Command::Store(_) => Subject::Server,
             Command::Bench(_) | Command::Demo(_) => Subject::Worker,
             _ => Subject::Command,
         }

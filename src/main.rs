@@ -13,6 +13,7 @@ mod handoff;
 mod logging;
 mod master;
 mod metadata_store;
+mod mooncake_master;
 mod store;
 mod tls;
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,12 @@ pub(crate) const MOORING: &str = env!("CARGO_BIN_EXE_mooring");
 
 /// A command of the binary that sees no settings of whoever runs the tests.
 pub(crate) fn mooring(arguments: &[&str]) -> Command {
-    let mut command = Command::new(MOORING);
+    called(Path::new(MOORING), arguments)
+}
+
+/// The same, with the binary at another place or under another name.
+pub(crate) fn called(program: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("MOORING_") || name == "RUST_LOG" {
             command.env_remove(name);
@@ -40,17 +45,26 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a server with a ready file and a log of its own, and waits until it serves.
     pub(crate) fn serving(arguments: &[&str]) -> Process {
-        let mut process = Process::starting(arguments);
+        Process::serving_as(Path::new(MOORING), arguments)
+    }
+
+    /// Starts a server, and does not wait.
+    pub(crate) fn starting(arguments: &[&str]) -> Process {
+        Process::starting_as(Path::new(MOORING), arguments)
+    }
+
+    /// Starts a server under another name and waits until it serves.
+    pub(crate) fn serving_as(program: &Path, arguments: &[&str]) -> Process {
+        let mut process = Process::starting_as(program, arguments);
         let ready = process.ready_path();
         process.wait_until("it serves", || ready.exists());
         process
     }
 
-    /// Starts a server, and does not wait.
-    pub(crate) fn starting(arguments: &[&str]) -> Process {
+    fn starting_as(program: &Path, arguments: &[&str]) -> Process {
         let directory = tempfile::tempdir().unwrap();
         let log = File::create(directory.path().join("log")).unwrap();
-        let child = mooring(arguments)
+        let child = called(program, arguments)
             .arg("--ready-file")
             .arg(directory.path().join("ready.json"))
             .args(["--log-format", "json"])

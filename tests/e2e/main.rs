@@ -8,6 +8,7 @@ mod demo;
 mod handoff;
 mod harness;
 mod metadata_store;
+mod mooncake_master;
 mod objects;
 mod peer;
 mod pool;

@@ -1,0 +1,213 @@
+//! What stands on the command line, in the syntax of that program: `--name=value`, `--name value`,
+//! with one dash or two, and for switches `--name` and `--noname`.
+
+use crate::command::CommandError;
+
+use super::flags::{self, Flag, Kind, LIBRARY_FLAGS, REFUSED_LIBRARY_FLAGS};
+use super::values;
+
+/// One setting.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Given {
+    /// With underscores.
+    pub(super) name: String,
+    /// As text that its kind accepts.
+    pub(super) value: String,
+    /// Whose flag it is.
+    pub(super) owner: Owner,
+}
+
+/// Whose flag a setting is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The other program's.
+    Table,
+    /// That of a library of the other program.
+    Library,
+    /// Of `mooring master` alone.
+    Master,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Line {
+    /// To be told how it is used.
+    Help,
+    /// To be told which release it is.
+    Version,
+    /// To run with these settings, in their order.
+    Run(Vec<Given>),
+}
+
+/// Flags of `mooring master` that may be given here too: the name with underscores, and whether it
+/// is a switch.
+pub(super) type MasterFlags = Vec<(String, bool)>;
+
+/// Reads a command line, without the name of the program.
+///
+/// # Errors
+/// Arguments, naming the flag: one that nobody knows, one without a value, and one whose value is
+/// not of its kind.
+pub(super) fn read(arguments: &[String], master: &MasterFlags) -> Result<Line, CommandError> {
+    let mut settings = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        if argument == "--" {
+            break;
+        }
+        // What is no flag is of no use to that program either, but is not refused by it.
+        let Some(body) = body_of(argument) else { continue };
+        let (name, value) = match body.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (body, None),
+        };
+        let name = name.replace('-', "_");
+        if HELP.contains(&name.as_str()) {
+            return Ok(Line::Help);
+        }
+        if name == "version" {
+            return Ok(Line::Version);
+        }
+        settings.push(setting(name, value, &mut rest, master)?);
+    }
+    Ok(Line::Run(settings))
+}
+
+fn setting<'a>(
+    name: String,
+    value: Option<String>,
+    rest: &mut impl Iterator<Item = &'a String>,
+    master: &MasterFlags,
+) -> Result<Given, CommandError> {
+    if REFUSED_LIBRARY_FLAGS.contains(&name.as_str()) {
+        return Err(CommandError::Arguments(format!(
+            "--{name} is not supported: give the flags themselves, or a file by --config_path"
+        )));
+    }
+    if let Some((owner, flag, is_switch)) = known(&name, master) {
+        let value = match value {
+            Some(value) => value,
+            None if is_switch => "true".to_owned(),
+            None => rest.next().cloned().ok_or_else(|| {
+                CommandError::Arguments(format!("flag '--{name}' is missing its argument"))
+            })?,
+        };
+        let value = match flag {
+            Some(flag) => values::checked(flag, &value)?,
+            None if is_switch => values::checked_switch(&name, &value)?,
+            None => value,
+        };
+        return Ok(Given { name, value, owner });
+    }
+    // As there, whatever stands behind the name of a switch that is switched off does not count.
+    if let Some(positive) = name.strip_prefix("no")
+        && let Some((owner, _, true)) = known(positive, master)
+    {
+        return Ok(Given { name: positive.to_owned(), value: "false".to_owned(), owner });
+    }
+    Err(CommandError::Arguments(format!("unknown command line flag '{name}'")))
+}
+
+fn known(name: &str, master: &MasterFlags) -> Option<(Owner, Option<&'static Flag>, bool)> {
+    if let Some(flag) = flags::find(name) {
+        return Some((Owner::Table, Some(flag), flag.kind == Kind::Switch));
+    }
+    if let Some((_, is_switch)) = LIBRARY_FLAGS.iter().find(|(known, _)| *known == name) {
+        return Some((Owner::Library, None, *is_switch));
+    }
+    let (_, is_switch) = master.iter().find(|(known, _)| known == name)?;
+    Some((Owner::Master, None, *is_switch))
+}
+
+/// What follows the dashes.
+fn body_of(argument: &str) -> Option<&str> {
+    let body = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-'))?;
+    (!body.is_empty()).then_some(body)
+}
+
+/// All the ways to ask for help; which part of it is asked for does not matter here.
+const HELP: [&str; 8] =
+    ["h", "help", "helpfull", "helpmatch", "helpon", "helppackage", "helpshort", "helpxml"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Result<Line, String> {
+        let arguments: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        let master = vec![("dev".to_owned(), true), ("handoff_dir".to_owned(), false)];
+        read(&arguments, &master).map_err(|error| {
+            assert_eq!(error.exit_code(), 2);
+            error.to_string()
+        })
+    }
+
+    fn settings(text: &str) -> Vec<(String, String)> {
+        match line(text).unwrap() {
+            Line::Run(settings) => settings.into_iter().map(|it| (it.name, it.value)).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_value_follows_an_equals_sign_or_stands_in_the_next_argument() {
+        let expected = vec![("rpc_port".to_owned(), "7".to_owned())];
+        for text in ["--rpc_port=7", "-rpc_port=7", "--rpc_port 7", "-rpc_port 7", "--rpc-port=7"] {
+            assert_eq!(settings(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_switch_is_on_without_a_value_and_takes_none_from_the_next_argument() {
+        for (text, value) in [
+            ("--enable_ha", "true"),
+            ("--enable_ha=true", "true"),
+            ("--enable_ha=1", "true"),
+            ("--enable_ha=F", "false"),
+            ("--enable_ha=no", "false"),
+            ("--noenable_ha", "false"),
+            ("--noenable_ha=true", "false"),
+            ("--enable_ha 0", "true"),
+        ] {
+            assert_eq!(settings(text), [("enable_ha".to_owned(), value.to_owned())], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_flag_is_passed_over_and_two_dashes_end_the_flags() {
+        assert_eq!(settings("word - --rpc_port=1 -- --rpc_port=2").len(), 1);
+    }
+
+    #[test]
+    fn flags_of_the_libraries_and_of_the_own_master_are_known() {
+        let owners = match line("-logtostderr --v=1 --dev --handoff_dir d --nolog_prefix").unwrap()
+        {
+            Line::Run(settings) => settings.into_iter().map(|it| it.owner).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        let (library, master) = (Owner::Library, Owner::Master);
+        assert_eq!(owners, [library, library, master, master, library]);
+    }
+
+    #[test]
+    fn help_and_version_go_before_everything_else() {
+        assert_eq!(line("--rpc_port=1 -help"), Ok(Line::Help));
+        assert_eq!(line("--version"), Ok(Line::Version));
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_refused_by_name() {
+        for (text, part) in [
+            ("--nope=1", "nope"),
+            ("--nonope", "nonope"),
+            ("--norpc_port", "norpc_port"),
+            ("--rpc_port", "rpc_port"),
+            ("--rpc_port=x", "rpc_port"),
+            ("--enable_ha=maybe", "enable_ha"),
+            ("--flagfile=x", "flagfile"),
+        ] {
+            let error = line(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What `--help` prints.
+
+use std::fmt::Write as _;
+
+use super::flags::{FLAGS, Fate, LIBRARY_FLAGS};
+
+/// All flags with kind, default, and what becomes of each.
+pub(super) fn text() -> String {
+    let mut text = HEAD.to_owned();
+    for flag in &FLAGS {
+        let default = if flag.default.is_empty() { "\"\"" } else { flag.default };
+        let _ = writeln!(text, "    -{} type: {} default: {default}", flag.name, flag.kind.name());
+        let _ = match flag.fate {
+            Fate::Mapped => writeln!(text, "      works"),
+            Fate::NoEffect(why) => writeln!(text, "      accepted, no effect: {why}"),
+            Fate::Only(accepted, advice) => {
+                let accepted: Vec<_> = accepted.iter().map(|it| format!("\"{it}\"")).collect();
+                writeln!(
+                    text,
+                    "      no effect with {}; else refused: {advice}",
+                    accepted.join(", ")
+                )
+            }
+        };
+    }
+    let names: Vec<_> = LIBRARY_FLAGS.iter().map(|(name, _)| *name).collect();
+    let _ = writeln!(text, "\n  Accepted without effect, too: {}", names.join(", "));
+    text.push_str(TAIL);
+    text
+}
+
+/// What `--version` prints.
+pub(super) fn version() -> String {
+    format!(
+        "mooncake_master: mooring {}, with the flags of release {FLAGS_OF}\n",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+const HEAD: &str = "\
+mooncake_master: the master of Mooring, started with the flags of Mooncake's master
+
+  Usage: mooncake_master [--name=value | --name value | --switch | --noswitch]...
+     or: mooring mooncake-master ...
+
+  Settings may also stand in the file of --config_path, as flat YAML or as JSON; flags go before it.
+  Without --tls_cert and --tls_key only TCP is opened on --rpc_port; with them QUIC on the same
+  number, too.
+
+  Flags:
+";
+
+const TAIL: &str = "
+  Every flag of `mooring master` that is not in this list may be given, too, with underscores or
+  dashes: --handoff_dir, --tls_cert, --ready_file, --log_level ...
+";
+
+/// The release whose flags are taken.
+const FLAGS_OF: &str = "0.3.13";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_is_told_with_what_becomes_of_it() {
+        let text = text();
+        for flag in &FLAGS {
+            let (_, rest) = text.split_once(&format!("    -{} type: ", flag.name)).unwrap();
+            let fate = rest.lines().nth(1).unwrap();
+            let told = ["works", "accepted, no effect: ", "no effect with "];
+            assert!(told.iter().any(|start| fate.trim_start().starts_with(start)), "{fate}");
+        }
+    }
+}
