@@ -5,6 +5,7 @@ pub(crate) mod connections;
 mod exposition;
 mod handoff;
 mod metrics;
+mod mooncake;
 mod progress;
 pub(crate) mod query;
 mod readiness;
@@ -33,6 +34,7 @@ pub(crate) struct Admin {
     started: Instant,
     progress: Mutex<Progress>,
     serving: OnceLock<Serving>,
+    window: mooncake::Window,
 }
 
 /// A process that serves, or has begun to leave.
@@ -50,6 +52,7 @@ impl Admin {
             started: Instant::now(),
             progress: Mutex::default(),
             serving: OnceLock::new(),
+            window: mooncake::Window::new(),
         })
     }
 
@@ -80,7 +83,8 @@ pub(crate) fn start(socket: TcpListener, admin: Arc<Admin>) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let socket = tokio::net::TcpListener::from_std(socket)?;
     let pages = Router::new()
-        .route("/health", get(health))
+        .merge(mooncake::pages())
+        .route("/health", get(mooncake::health))
         .route("/ready", get(ready))
         .route("/metrics", get(metrics_page))
         .route("/version", get(version))
@@ -91,22 +95,6 @@ pub(crate) fn start(socket: TcpListener, admin: Arc<Admin>) -> io::Result<()> {
         }
     });
     Ok(())
-}
-
-/// The process lives: it answers this.
-async fn health(State(admin): State<Arc<Admin>>) -> Response {
-    let body = match admin.serving.get() {
-        Some(serving) if serving.context.stage.is_draining() => {
-            json!({ "status": "live", "state": "draining" })
-        }
-        Some(_) => json!({ "status": "live", "state": "serving" }),
-        None => {
-            let progress = admin.progress();
-            let (state, reason) = (progress.state.name(), progress.why_not_ready());
-            json!({ "status": "live", "state": state, "reason": reason })
-        }
-    };
-    Json(body).into_response()
 }
 
 /// Requests are answered, by the port and by every shard.

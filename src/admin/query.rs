@@ -13,6 +13,12 @@ pub(crate) fn decoded(query: Option<&str>, name: &str) -> Option<Vec<u8>> {
     raw(query, name).map(decode)
 }
 
+/// The value of a parameter that is text.
+pub(crate) fn text(query: Option<&str>, name: &str) -> Option<String> {
+    let bytes = decoded(query, name)?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Undoes the encoding of forms: `%41` is a byte, `+` is a blank. What is no such thing stays.
 fn decode(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();

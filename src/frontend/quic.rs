@@ -16,7 +16,7 @@ mod reset_key;
 mod router;
 mod sessions;
 mod socket;
-mod split;
+pub(crate) mod split;
 pub(crate) mod transport;
 
 pub(crate) use listener::{Listener, ListenerOptions, reachable};

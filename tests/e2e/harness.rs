@@ -186,6 +186,11 @@ impl Master {
         self.rpc
     }
 
+    /// Where its admin pages are.
+    pub(crate) fn metrics(&self) -> SocketAddr {
+        self.metrics
+    }
+
     /// The SHA-256 of its certificate, in hexadecimal.
     pub(crate) fn cert_sha256(&self) -> &str {
         &self.cert_sha256

@@ -9,6 +9,7 @@ mod handoff;
 mod harness;
 mod metadata_store;
 mod mooncake_master;
+mod mooncake_pages;
 mod objects;
 mod peer;
 mod pool;

@@ -99,7 +99,7 @@ fn connections_to_the_admin_pages_that_ask_nothing_are_closed() {
 fn the_admin_pages_tell_how_the_master_is() {
     let master = Master::start(&["--shards", "3"]);
     let (status, body) = master.page("/health");
-    assert_eq!((status, body.contains("\"live\"")), (200, true), "{body}");
+    assert_eq!((status, body.contains("\"state\":\"serving\"")), (200, true), "{body}");
     let (status, body) = master.page("/ready");
     assert_eq!((status, body.as_str()), (200, "{\"ready\":true}"));
     let (status, body) = master.page("/version");
