@@ -196,3 +196,42 @@ fn a_query_without_keys_is_refused() {
     assert_eq!(master.page("/batch_query_keys?keys=%ff").0, 400);
     assert_eq!(json_of(&master.page("/query_key")), problem(-704, "OBJECT_NOT_FOUND"));
 }
+
+#[tokio::test]
+async fn objects_are_located_without_a_lease() {
+    let master = Master::start(&["--shards", "3"]);
+    let peer = mounted(&master).await;
+    put(&peer, &[b"a".to_vec(), b"k%41".to_vec(), b"b c".to_vec()]).await;
+    let values_of = |answer: &(u16, String), pointer: &str| {
+        let values = json_of(answer).pointer(pointer).unwrap_or(&Value::Null).clone();
+        assert_eq!(
+            (values[0]["size_"].clone(), values.as_array().unwrap().len()),
+            (1000.into(), 1)
+        );
+        assert_eq!(values[0]["transport_endpoint_"], "nowhere:1");
+        let address = values[0]["buffer_address_"].as_u64().unwrap();
+        assert!((1 << 30..(1 << 30) + SEGMENT_BYTES).contains(&address), "{address}");
+    };
+    // One key stands as it is, many are decoded.
+    for key in ["a", "k%41"] {
+        values_of(&master.page(&format!("/query_key?key={key}")), "/data");
+    }
+    for key in ["none", "kA", "b%20c"] {
+        let answer = master.page(&format!("/query_key?key={key}"));
+        assert_eq!((answer.0, json_of(&answer)), (404, problem(-704, "OBJECT_NOT_FOUND")), "{key}");
+    }
+    let answer = master.page("/batch_query_keys?keys=a,k%2541,b%20c,none,,a");
+    let data = json_of(&answer)["data"].clone();
+    for key in ["a", "k%41", "b c"] {
+        assert_eq!((&data[key]["ok"], &data[key]["error"]), (&json!(true), &Value::Null), "{key}");
+        values_of(&answer, &format!("/data/{key}/values"));
+    }
+    for key in ["none", ""] {
+        let item = json!({ "ok": false, "error": "OBJECT_NOT_FOUND", "values": null,
+            "disk_values": null, "local_disk_values": null, "nof_values": null });
+        assert_eq!(data[key], item, "{key}");
+    }
+    assert_eq!((data.as_object().unwrap().len(), master.metric("total_get_nums_")), (5, 0.0));
+    let removed = "{\"success\":true,\"removed_count\":3}".to_owned();
+    assert_eq!(asked(&master, "POST", "/api/v1/remove_all", ""), (200, removed));
+}
