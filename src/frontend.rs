@@ -1,9 +1,12 @@
 //! The front ends: what turns requests of peers into messages to the core, and answers them.
 
+mod budget;
 pub(crate) mod bulk;
+pub(crate) mod calls;
 pub(crate) mod counters;
 pub(crate) mod mooncake;
 pub(crate) mod quic;
+pub(crate) mod split;
 pub(crate) mod stage;
 pub(crate) mod stats;
 
@@ -13,6 +16,7 @@ use mooring_actors::core::Core;
 use mooring_proto::ClientId;
 
 use counters::Counters;
+use mooncake::MooncakeCounters;
 use stage::Stage;
 
 /// What all front ends and the admin pages share.
@@ -21,6 +25,8 @@ pub(crate) struct Context {
     pub(crate) core: Core,
     /// What has happened since the start.
     pub(crate) counters: Counters,
+    /// What clients of Mooncake have asked since the start.
+    pub(crate) mooncake: MooncakeCounters,
     /// Whether requests are answered, and how many are being answered.
     pub(crate) stage: Stage,
     /// The id with which the process connects to itself; it is no client.
@@ -35,6 +41,7 @@ impl Context {
         Context {
             core,
             counters: Counters::default(),
+            mooncake: MooncakeCounters::default(),
             stage: Stage::default(),
             probe_client,
             started: Instant::now(),

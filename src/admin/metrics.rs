@@ -1,6 +1,8 @@
 //! The metrics page. Names that begin with `master_`, and three without a prefix, are those of the
 //! existing master, so that its dashboards stay filled; the others are of this one.
 
+mod mooncake;
+
 use mooring_actors::core::CallError;
 use mooring_proto::ErrorCode;
 use mooring_proto::message::Kind;
@@ -40,6 +42,7 @@ async fn of_serving(page: &mut Exposition, serving: &Serving) -> Result<Snapshot
     shards(page, &snapshot);
     clients(page, context);
     front_end(page, context, listener.as_deref());
+    mooncake::families(page, context);
     Ok(snapshot)
 }
 

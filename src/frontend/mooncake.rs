@@ -1,67 +1,30 @@
-//! The TCP port for clients of Mooncake.
+//! The front end for unmodified clients of Mooncake, over their own TCP protocol.
 //!
-//! Their protocol is not spoken yet: each connection is closed at once, so that a client meets a
-//! refusal and not a silence.
+//! A listener accepts connections; each is one task that reads frames, answers them side by side and
+//! writes the answers as they come. There is no hello, no token and no version beyond the release of
+//! the messages, so what the protocol of Mooring fences with tokens goes by the id of the client here;
+//! `TABLE.md` beside this file says for each function what works and what the difference is.
+//!
+//! Nothing is encrypted and nobody proves who he is: the port is for a trusted network.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+mod clients;
+mod connection;
+mod counters;
+mod errors;
+mod keys;
+mod listener;
+mod matching;
+mod off;
+mod placement;
+mod places;
+mod reading;
+mod removing;
+mod router;
+mod segments;
+mod session;
+mod socket;
+mod writing;
 
-use socket2::{Domain, Protocol, Socket, Type};
-
-/// Binds a TCP port. Without an address it takes all of them, of both families if the system has
-/// IPv6.
-///
-/// # Errors
-/// What the system says, for the address that was tried last.
-pub(crate) fn bind(address: Option<IpAddr>, port: u16) -> io::Result<TcpListener> {
-    match address {
-        Some(address) => bind_one(SocketAddr::new(address, port)),
-        None => match bind_one(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)) {
-            // A port in use must not be taken in the other family: peers would meet both processes.
-            Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-                bind_one(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
-            }
-            outcome => outcome,
-        },
-    }
-}
-
-fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(!address.ip().is_unspecified())?;
-    }
-    // The next master must not wait for connections of this one to be forgotten.
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
-/// Serves a socket until the process ends. Must be called inside a tokio runtime.
-///
-/// # Errors
-/// If the socket is of no use.
-pub(crate) fn start(socket: TcpListener) -> io::Result<()> {
-    let socket = tokio::net::TcpListener::from_std(socket)?;
-    tracing::warn!("Mooncake's protocol is not spoken yet: connections to its port are closed");
-    tokio::spawn(async move {
-        loop {
-            match socket.accept().await {
-                Ok((_, peer)) => tracing::debug!(%peer, "closed a connection to Mooncake's port"),
-                Err(error) => {
-                    tracing::debug!(%error, "no connection to Mooncake's port");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
-    });
-    Ok(())
-}
-
-/// Connections that wait to be accepted: as many as clients that come back at once.
-const BACKLOG: i32 = 1024;
-
-/// After a failure to accept, as for want of files.
-const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+pub(crate) use counters::{FunctionCounters, MooncakeCounters};
+pub(crate) use listener::{MooncakeListener, MooncakeOptions};
+pub(crate) use socket::bind;

@@ -5,7 +5,6 @@
 //! and answered. Every wait for a peer has a deadline, and everything that a peer can make the
 //! process keep has a bound, for its connection and for all together.
 
-mod budget;
 mod connection;
 mod farewell;
 mod listener;
@@ -16,7 +15,6 @@ mod reset_key;
 mod router;
 mod sessions;
 mod socket;
-pub(crate) mod split;
 pub(crate) mod transport;
 
 pub(crate) use listener::{Listener, ListenerOptions, reachable};

@@ -14,6 +14,7 @@ use super::announce::Announced;
 use super::export::{Handover, Written};
 use super::signals::{Asked, Signals};
 use crate::frontend::Context;
+use crate::frontend::mooncake::MooncakeListener;
 use crate::frontend::quic::Listener;
 use crate::handoff::{ExportFailure, Published, Reason};
 
@@ -22,6 +23,8 @@ pub(super) struct Leaving {
     pub(super) context: Arc<Context>,
     /// `None` without QUIC.
     pub(super) listener: Option<Arc<Listener>>,
+    /// `None` without a port for clients of Mooncake.
+    pub(super) mooncake: Option<MooncakeListener>,
     pub(super) announced: Announced,
     /// From the signal to the end of the process.
     pub(super) deadline: Duration,
@@ -95,6 +98,9 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
     context.core.stop_judging();
     if let Some(listener) = listener {
         listener.stop_accepting();
+    }
+    if let Some(mooncake) = &leaving.mooncake {
+        mooncake.stop_accepting();
     }
     let _ = timeout_at((times.started + SETTLE_TIME).into(), context.stage.idle()).await;
     tracing::info!(

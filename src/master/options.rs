@@ -9,6 +9,7 @@ use mooring_actors::shard::AllocationStrategy;
 
 use super::args::{self, HandoffArgs, MasterArgs, MooncakeArgs, ShardLayout};
 use crate::command::CommandError;
+use crate::frontend::mooncake::MooncakeOptions;
 use crate::handoff::FailurePolicy;
 use crate::tls::TlsFiles;
 
@@ -22,6 +23,7 @@ pub(super) struct MasterOptions {
     pub(super) identity: Option<Identity>,
     /// The TCP port for clients of Mooncake, on the address of QUIC; `None` leaves it closed.
     pub(super) mooncake_port: Option<u16>,
+    pub(super) mooncake: MooncakeOptions,
     /// The metadata store of the transfer engine; `None` without one.
     pub(super) metadata: Option<SocketAddr>,
     pub(super) shards: u16,
@@ -93,6 +95,7 @@ impl MasterOptions {
             metrics: SocketAddr::new(args.metrics_address, args.metrics_port),
             identity,
             mooncake_port: args.mooncake.mooncake_port,
+            mooncake: MooncakeOptions::default(),
             metadata: metadata(&args.mooncake),
             shards,
             layout,

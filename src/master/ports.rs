@@ -9,8 +9,9 @@ use mooring_proto::ClientId;
 use super::OpenedQuic;
 use super::options::MasterOptions;
 use crate::command::CommandError;
+use crate::frontend::Context;
+use crate::frontend::mooncake::{MooncakeListener, MooncakeOptions};
 use crate::frontend::quic::{self, Listener, ListenerOptions, Probe};
-use crate::frontend::{Context, mooncake};
 use crate::metadata_store;
 use crate::tls::{self, ServerTls};
 
@@ -89,14 +90,18 @@ pub(super) fn warn_of_buffers(opened: Option<&OpenedQuic>) {
     }
 }
 
-/// Serves Mooncake's port, if there is to be one; where it is bound.
+/// Serves Mooncake's port, if there is to be one.
 ///
 /// # Errors
 /// If the socket is of no use.
 pub(super) fn start_mooncake(
     socket: Option<TcpListener>,
-) -> Result<Option<SocketAddr>, CommandError> {
-    started(socket, mooncake::start)
+    context: &Arc<Context>,
+    options: MooncakeOptions,
+) -> Result<Option<MooncakeListener>, CommandError> {
+    let Some(socket) = socket else { return Ok(None) };
+    let listener = MooncakeListener::start(context.clone(), socket, options);
+    listener.map(Some).map_err(|error| cannot_serve(&error))
 }
 
 /// Serves the metadata store, if there is to be one; where it is bound.

@@ -19,6 +19,7 @@ use super::start::{self, Begun};
 use crate::admin::{self, Admin};
 use crate::command::CommandError;
 use crate::frontend::Context;
+use crate::frontend::mooncake::MooncakeListener;
 use crate::frontend::quic;
 
 /// Serves until a signal asks to leave, and leaves.
@@ -54,9 +55,10 @@ pub(super) async fn serve(
         None => None,
     }
     .unzip();
+    let mooncake = ports::start_mooncake(mooncake, &context, options.mooncake)?;
     let ports = Ports {
         quic: quic.as_ref().map(Quic::address).transpose()?,
-        mooncake: ports::start_mooncake(mooncake)?,
+        mooncake: mooncake.as_ref().map(MooncakeListener::local_address),
         metadata: ports::start_metadata(metadata)?,
         metrics,
     };
@@ -73,7 +75,8 @@ pub(super) async fn serve(
         .zip(options.handoff)
         .map(|(directory, options)| Arc::new(Handover { directory, options, seed }));
     let deadline = options.shutdown_deadline;
-    leave::leave(Leaving { context, listener, announced, deadline, handover }, signals).await
+    let leaving = Leaving { context, listener, mooncake, announced, deadline, handover };
+    leave::leave(leaving, signals).await
 }
 
 /// Begins, which may take as long as another master leaves or an operator does not come. Meanwhile

@@ -8,6 +8,7 @@ mod demo;
 mod handoff;
 mod harness;
 mod metadata_store;
+mod mooncake;
 mod mooncake_master;
 mod mooncake_pages;
 mod objects;

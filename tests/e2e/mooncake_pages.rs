@@ -24,6 +24,7 @@ async fn mounted(master: &Master) -> Peer {
         size_bytes: SEGMENT_BYTES,
         endpoint: "nowhere:1".to_owned(),
         certificate_sha256: None,
+        transfer_engine: None,
     };
     peer.ask(&MountRequest { segment, mounted_with: None }).await.unwrap();
     peer

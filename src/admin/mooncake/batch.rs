@@ -19,7 +19,7 @@ use super::problem::Problem;
 use super::segments::protocol_of;
 use super::serving;
 use crate::frontend::bulk::wrong_answer;
-use crate::frontend::quic::split::{Gather, split};
+use crate::frontend::split::{Gather, split};
 
 /// One replica.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -11,12 +11,12 @@ use mooring_proto::{ClientId, ErrorCode, WireError, close, frame};
 use quinn::{Connection, RecvStream, SendStream, VarInt};
 use tokio::sync::Semaphore;
 
-use super::budget::{Budget, ConnectionBudget};
 use super::reply::{self, Written};
 use super::request::{self, Request, Unread};
 use super::router;
 use super::sessions::Sessions;
 use crate::frontend::Context;
+use crate::frontend::budget::{Budget, ConnectionBudget};
 
 /// What all connections of the front end share.
 pub(crate) struct Shared {

@@ -11,11 +11,11 @@ use mooring_proto::close;
 use mooring_proto::message::session::ALPN_MASTER;
 use quinn::{Endpoint, Incoming, ServerConfig, TokioRuntime, VarInt};
 
-use super::budget::Budget;
 use super::connection::{self, REQUESTS_MAX, Shared};
 use super::sessions::{Sessions, call_for_attention};
 use super::{farewell, reset_key, transport};
 use crate::frontend::Context;
+use crate::frontend::budget::Budget;
 use crate::tls::{ServerTls, TlsError};
 
 /// What a listener needs to know.

@@ -11,7 +11,7 @@ use mooring_proto::message::Kind;
 use mooring_proto::{ErrorCode, WireError, close};
 use quinn::{ReadError, ReadExactError, RecvStream, VarInt};
 
-use super::budget::Charge;
+use crate::frontend::budget::Charge;
 
 /// A whole request.
 pub(crate) struct Request {

@@ -1,6 +1,5 @@
 //! From a request to its answer: decoded in place, split by shard, gathered.
 
-mod calls;
 mod inspect;
 mod objects;
 mod segments;

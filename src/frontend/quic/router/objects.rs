@@ -10,16 +10,16 @@ use mooring_proto::message::object::{
 };
 use serde_bytes::Bytes;
 
-use super::calls::{each_bit, each_item};
 use super::{Scope, reply};
-use crate::frontend::quic::split::{Part, split};
+use crate::frontend::calls::{Ask, each_bit, each_item};
+use crate::frontend::split::{Part, split};
 
 pub(super) async fn put_start(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let PutStartRequest { options, items } = scope.decode()?;
     scope.count_items(Kind::PutStart, items.len());
     let parts = split(scope.route(), scope.body, items.iter().map(|item| item.key.as_ref()));
     let items = each_item(
-        scope,
+        scope.ask(),
         items.len(),
         parts,
         |part, batch| ShardRequest::PutStart {
@@ -52,7 +52,7 @@ pub(super) async fn put_end(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     scope.count_items(Kind::PutEnd, items.len());
     let parts = scope.split_puts(&items);
     let items = each_item(
-        scope,
+        scope.ask(),
         items.len(),
         parts,
         |part, batch| {
@@ -70,7 +70,7 @@ pub(super) async fn put_revoke(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> 
     scope.count_items(Kind::PutRevoke, items.len());
     let parts = scope.split_puts(&items);
     let items = each_item(
-        scope,
+        scope.ask(),
         items.len(),
         parts,
         |part, batch| {
@@ -88,7 +88,7 @@ pub(super) async fn validate(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     scope.count_items(Kind::Validate, items.len());
     let parts = scope.split_puts(&items);
     let items = each_item(
-        scope,
+        scope.ask(),
         items.len(),
         parts,
         |part, batch| {
@@ -106,7 +106,7 @@ pub(super) async fn remove(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     scope.count_items(Kind::Remove, keys.len());
     let parts = scope.split_keys(&keys);
     let request = |_: &Part, batch| ShardRequest::Remove { force, batch };
-    let items = each_item(scope, keys.len(), parts, request, done).await?;
+    let items = each_item(scope.ask(), keys.len(), parts, request, done).await?;
     Ok(reply::<RemoveRequest<'_>>(&ItemsReply { items }))
 }
 
@@ -115,7 +115,7 @@ pub(super) async fn get(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     scope.count_items(Kind::Get, keys.len());
     let parts = scope.split_keys(&keys);
     let items = each_item(
-        scope,
+        scope.ask(),
         keys.len(),
         parts,
         |_, batch| ShardRequest::Get { batch },
@@ -152,10 +152,14 @@ pub(super) async fn match_prefix(scope: &Scope<'_>) -> Result<Vec<u8>, WireError
 
 async fn readable(scope: &Scope<'_>, lease: bool, keys: &[&Bytes]) -> Result<Vec<bool>, WireError> {
     let parts = scope.split_keys(keys);
-    each_bit(scope, keys.len(), parts, |_, batch| ShardRequest::Exist { lease, batch }).await
+    each_bit(scope.ask(), keys.len(), parts, |_, batch| ShardRequest::Exist { lease, batch }).await
 }
 
 impl Scope<'_> {
+    fn ask(&self) -> Ask<'_> {
+        Ask { core: &self.context.core, deadline: self.deadline }
+    }
+
     fn route(&self) -> mooring_actors::Route {
         self.context.core.route()
     }

@@ -61,6 +61,13 @@ impl Charge {
         true
     }
 
+    /// Hands so many of its bytes to a charge of their own.
+    pub(crate) fn split_off(&mut self, bytes: usize) -> Charge {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Charge { budget: self.budget.clone(), bytes }
+    }
+
     /// Keeps more bytes, whatever the limits: what was decided has to be told. Until they are given
     /// back, no further request finds room.
     pub(crate) fn add(&mut self, bytes: usize) {
@@ -108,6 +115,20 @@ mod tests {
         assert!(!other.try_add(11));
         assert!(other.try_add(10), "a refusal leaves nothing behind");
         drop((one, other));
+        assert_eq!(all.kept_bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_split_off_is_given_back_once_and_on_its_own() {
+        let all = Budget::new(100);
+        let connection = ConnectionBudget::new(all.clone(), 100);
+        let mut whole = connection.open();
+        assert!(whole.try_add(60));
+        let part = whole.split_off(20);
+        assert_eq!(all.kept_bytes(), 60);
+        drop(whole);
+        assert_eq!(all.kept_bytes(), 20);
+        drop(part);
         assert_eq!(all.kept_bytes(), 0);
     }
 

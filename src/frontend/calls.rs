@@ -1,18 +1,26 @@
 //! Asking several shards at once.
 
-use mooring_actors::core::CallError;
+use mooring_actors::Moment;
+use mooring_actors::core::{CallError, Core};
 use mooring_actors::shard::message::{KeyBatch, ShardReply, ShardRequest};
 use mooring_proto::error::Refusal;
 use mooring_proto::{ErrorCode, WireError};
 
-use super::Scope;
-use crate::frontend::bulk::{unavailable, wrong_answer};
-use crate::frontend::quic::split::{Gather, Part};
+use super::bulk::{unavailable, wrong_answer};
+use super::split::{Gather, Part};
+
+/// Whom a request asks, and for how long.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub(crate) core: &'a Core,
+    /// When the caller stops waiting.
+    pub(crate) deadline: Option<Moment>,
+}
 
 /// Asks each concerned shard and puts the answers in the order of the request. If some shards have
 /// no room, their keys are refused one by one; if none has, the whole request is.
-pub(super) async fn each_item<T>(
-    scope: &Scope<'_>,
+pub(crate) async fn each_item<T>(
+    ask: Ask<'_>,
     keys: usize,
     parts: Vec<Part>,
     request: impl Fn(&Part, KeyBatch) -> ShardRequest,
@@ -23,7 +31,7 @@ pub(super) async fn each_item<T>(
     for mut part in parts {
         let batch = std::mem::take(&mut part.batch);
         let request = request(&part, batch);
-        match scope.context.core.shard(part.shard, scope.deadline, request) {
+        match ask.core.shard(part.shard, ask.deadline, request) {
             Ok(answer) => sent.push((part.positions, answer)),
             Err(error) => refused.push((part.positions, error)),
         }
@@ -49,8 +57,8 @@ pub(super) async fn each_item<T>(
 
 /// As [`each_item`] for answers that have no place for a refusal: one shard without room refuses
 /// the whole request.
-pub(super) async fn each_bit(
-    scope: &Scope<'_>,
+pub(crate) async fn each_bit(
+    ask: Ask<'_>,
     keys: usize,
     parts: Vec<Part>,
     request: impl Fn(&Part, KeyBatch) -> ShardRequest,
@@ -59,7 +67,7 @@ pub(super) async fn each_bit(
     for mut part in parts {
         let batch = std::mem::take(&mut part.batch);
         let request = request(&part, batch);
-        let answer = scope.context.core.shard(part.shard, scope.deadline, request);
+        let answer = ask.core.shard(part.shard, ask.deadline, request);
         sent.push((part.positions, answer.map_err(unavailable)?));
     }
     let mut gather = Gather::new(keys);

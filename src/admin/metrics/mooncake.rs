@@ -1,0 +1,57 @@
+//! The figures of the port for clients of Mooncake.
+
+use std::sync::atomic::Ordering;
+
+use mooring_proto::mooncake::Function;
+
+use super::super::exposition::Exposition;
+use crate::frontend::Context;
+use crate::frontend::counters::Counter;
+use crate::frontend::mooncake::FunctionCounters;
+
+/// How one figure of a function is read.
+type Figure = fn(&FunctionCounters) -> &Counter;
+
+pub(super) fn families(page: &mut Exposition, context: &Context) {
+    let counters = &context.mooncake;
+    page.gauge(
+        "mooring_mooncake_connections",
+        "Open connections of clients of Mooncake.",
+        counters.open.load(Ordering::Relaxed),
+    );
+    let totals = [
+        ("connections", "Connections that were accepted.", &counters.connections),
+        (
+            "connections_refused",
+            "Attempts refused for want of room.",
+            &counters.connections_refused,
+        ),
+        (
+            "framing_errors",
+            "Connections closed for what is no frame, or too large a one.",
+            &counters.framing_errors,
+        ),
+        ("unknown_functions", "Calls of unknown functions.", &counters.unknown_functions),
+        ("reply_timeouts", "Connections that did not take answers.", &counters.write_timeouts),
+    ];
+    for (name, help, counter) in totals {
+        page.counter(&format!("mooring_mooncake_{name}_total"), help, counter.value());
+    }
+    let by_function: [(&str, &str, Figure); 6] = [
+        ("requests", "Calls; each may carry many keys.", |it| &it.requests),
+        ("failures", "Calls that were refused, with all of their items.", |it| &it.failures),
+        ("partial_successes", "Batches refused in part.", |it| &it.partial_successes),
+        ("items", "Items of batches.", |it| &it.items),
+        ("failed_items", "Items of batches that were refused.", |it| &it.failed_items),
+        ("wrong_arguments", "Calls of clients of another release.", |it| &it.wrong_arguments),
+    ];
+    for (name, help, figure) in by_function {
+        // Most functions are never called: a family of seventy zeros tells nothing.
+        let called = Function::ALL.iter().filter_map(|function| {
+            let counters = counters.function(*function);
+            let seen = counters.requests.value() + counters.wrong_arguments.value() > 0;
+            seen.then(|| (format!("{function:?}"), figure(counters).value()))
+        });
+        page.counters(&format!("mooring_mooncake_{name}_total"), help, "function", called);
+    }
+}

@@ -1,0 +1,78 @@
+//! Which clients have mounted their segments again with this master.
+//!
+//! A client counts only after its ReMountSegment, even if it has just mounted: until then every ping is
+//! answered with NEED_REMOUNT, as the existing master does and clients expect.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mooring_actors::core::Core;
+use mooring_proto::ClientId;
+
+/// The clients that have.
+#[derive(Default)]
+pub(super) struct Clients {
+    /// By client: how many segments it has named.
+    known: Mutex<HashMap<ClientId, u32>>,
+}
+
+impl Clients {
+    /// The client has mounted all its segments again, so many.
+    pub(super) fn remounted(&self, client: ClientId, segments: u32) {
+        self.locked().insert(client, segments);
+    }
+
+    /// The client has mounted one more.
+    pub(super) fn mounted(&self, client: ClientId) {
+        if let Some(segments) = self.locked().get_mut(&client) {
+            *segments = segments.saturating_add(1);
+        }
+    }
+
+    /// How many segments a client believes to have mounted; `None` if it has to mount them again.
+    pub(super) fn segments_of(&self, client: ClientId) -> Option<u32> {
+        self.locked().get(&client).copied()
+    }
+
+    /// The client has to mount its segments again.
+    pub(super) fn forget(&self, client: ClientId) {
+        self.locked().remove(&client);
+    }
+
+    /// Forgets the clients that the core knows no more, if there are many: each process of a client
+    /// has another id, so they would add up for ever.
+    pub(super) async fn prune(&self, core: &Core) {
+        if self.locked().len() < PRUNED_ABOVE {
+            return;
+        }
+        let Ok(alive) = core.list_clients().await else { return };
+        let alive: HashSet<ClientId> = alive.into_iter().map(|entry| entry.client).collect();
+        self.locked().retain(|client, _| alive.contains(client));
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<ClientId, u32>> {
+        // Each change is one step, so that a panic elsewhere leaves the map whole.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Above the clients of the largest clusters known, so that it rarely happens.
+const PRUNED_ABOVE: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_counts_from_its_remount_until_it_is_forgotten() {
+        let clients = Clients::default();
+        let client = ClientId(7);
+        clients.mounted(client);
+        assert_eq!(clients.segments_of(client), None);
+        clients.remounted(client, 2);
+        clients.mounted(client);
+        assert_eq!(clients.segments_of(client), Some(3));
+        clients.forget(client);
+        assert_eq!(clients.segments_of(client), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! What has happened at this front end since the start.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use mooring_proto::mooncake::Function;
+
+use crate::frontend::counters::Counter;
+
+/// The calls of one function.
+#[derive(Default)]
+pub(crate) struct FunctionCounters {
+    /// Calls.
+    pub(crate) requests: Counter,
+    /// Of them, refused; a batch, if all of its items are.
+    pub(crate) failures: Counter,
+    /// Batches of which some items were refused.
+    pub(crate) partial_successes: Counter,
+    /// Items of batches.
+    pub(crate) items: Counter,
+    /// Of them, refused.
+    pub(crate) failed_items: Counter,
+    /// Calls with arguments of another type: their clients are of another release.
+    pub(crate) wrong_arguments: Counter,
+    told: AtomicBool,
+}
+
+/// All counters of the front end.
+pub(crate) struct MooncakeCounters {
+    functions: Vec<FunctionCounters>,
+    /// Connections that are open now.
+    pub(crate) open: AtomicUsize,
+    /// Connections that were accepted.
+    pub(crate) connections: Counter,
+    /// Connections that were refused for want of room.
+    pub(crate) connections_refused: Counter,
+    /// Connections closed because what came was no frame of the protocol, or above a limit.
+    pub(crate) framing_errors: Counter,
+    /// Calls of functions that do not exist.
+    pub(crate) unknown_functions: Counter,
+    /// Connections closed because their peer did not take its answers.
+    pub(crate) write_timeouts: Counter,
+}
+
+impl Default for MooncakeCounters {
+    fn default() -> MooncakeCounters {
+        let functions = Function::ALL.iter().map(|_| FunctionCounters::default()).collect();
+        MooncakeCounters {
+            functions,
+            open: AtomicUsize::new(0),
+            connections: Counter::default(),
+            connections_refused: Counter::default(),
+            framing_errors: Counter::default(),
+            unknown_functions: Counter::default(),
+            write_timeouts: Counter::default(),
+        }
+    }
+}
+
+impl MooncakeCounters {
+    /// The counters of one function.
+    pub(crate) fn function(&self, function: Function) -> &FunctionCounters {
+        &self.functions[function as usize]
+    }
+}
+
+impl FunctionCounters {
+    /// The answer to a call that is not a batch.
+    pub(super) fn answered<T, E>(&self, answer: &Result<T, E>) {
+        if answer.is_err() {
+            self.failures.increment();
+        }
+    }
+
+    /// The answers to the items of a batch, of which so many are refusals.
+    pub(super) fn answered_items(&self, items: usize, failed: usize) {
+        self.items.add(items as u64);
+        self.failed_items.add(failed as u64);
+        if failed > 0 && failed == items {
+            self.failures.increment();
+        } else if failed > 0 {
+            self.partial_successes.increment();
+        }
+    }
+
+    /// Whether wrong arguments of this function are told for the first time. A fleet of the wrong
+    /// release repeats them by the thousand.
+    pub(super) fn tell_wrong_arguments(&self) -> bool {
+        self.wrong_arguments.increment();
+        !self.told.swap(true, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_function_has_counters_of_its_own() {
+        let counters = MooncakeCounters::default();
+        for function in Function::ALL {
+            counters.function(*function).requests.increment();
+        }
+        for function in Function::ALL {
+            assert_eq!(counters.function(*function).requests.value(), 1, "{function:?}");
+        }
+    }
+
+    #[test]
+    fn a_batch_fails_wholly_or_in_part() {
+        let counters = FunctionCounters::default();
+        for (items, failed) in [(3, 0), (3, 1), (3, 3), (0, 0)] {
+            counters.answered_items(items, failed);
+        }
+        let values = [&counters.failures, &counters.partial_successes, &counters.failed_items];
+        assert_eq!(values.map(Counter::value), [1, 1, 4]);
+    }
+
+    #[test]
+    fn wrong_arguments_are_told_once_and_counted_always() {
+        let counters = FunctionCounters::default();
+        assert!(counters.tell_wrong_arguments());
+        assert!(!counters.tell_wrong_arguments());
+        assert_eq!(counters.wrong_arguments.value(), 2);
+    }
+}

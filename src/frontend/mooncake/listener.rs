@@ -1,0 +1,143 @@
+//! The port: a socket, and a task for each connection.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use super::clients::Clients;
+use super::connection;
+use crate::frontend::Context;
+use crate::frontend::budget::Budget;
+
+/// What an operator sets for this front end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MooncakeOptions {
+    /// How long a soft pin lasts for which no time is named, in milliseconds.
+    pub(crate) soft_pin_ttl_ms: u64,
+    /// The longest time that may be named for one, in milliseconds.
+    pub(crate) soft_pin_ttl_max_ms: u64,
+    /// Whether a put goes to the host of its writer first.
+    pub(crate) local_first: bool,
+}
+
+impl Default for MooncakeOptions {
+    /// The defaults of the existing master.
+    fn default() -> MooncakeOptions {
+        MooncakeOptions {
+            soft_pin_ttl_ms: 30 * 60 * 1000,
+            soft_pin_ttl_max_ms: 24 * 60 * 60 * 1000,
+            local_first: false,
+        }
+    }
+}
+
+/// What all connections of the front end share.
+pub(super) struct Shared {
+    pub(super) context: Arc<Context>,
+    pub(super) options: MooncakeOptions,
+    pub(super) clients: Clients,
+    pub(super) budget: Arc<Budget>,
+    /// Becomes true when the process leaves.
+    pub(super) leaving: watch::Receiver<bool>,
+}
+
+/// The open port.
+pub(crate) struct MooncakeListener {
+    address: SocketAddr,
+    leaving: watch::Sender<bool>,
+}
+
+impl MooncakeListener {
+    /// Serves a socket that is bound already. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// If the socket is of no use.
+    pub(crate) fn start(
+        context: Arc<Context>,
+        socket: TcpListener,
+        options: MooncakeOptions,
+    ) -> io::Result<MooncakeListener> {
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        let socket = tokio::net::TcpListener::from_std(socket)?;
+        let (leaving, told) = watch::channel(false);
+        let shared = Arc::new(Shared {
+            context,
+            options,
+            clients: Clients::default(),
+            budget: Budget::new(ALL_BYTES_MAX),
+            leaving: told,
+        });
+        tokio::spawn(accept(socket, shared));
+        Ok(MooncakeListener { address, leaving })
+    }
+
+    /// The bound address.
+    pub(crate) fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no new connections and no new requests; each connection is closed when what it has asked
+    /// before is answered. The protocol has no word for a restart: clients connect again.
+    pub(crate) fn stop_accepting(&self) {
+        self.leaving.send_replace(true);
+    }
+}
+
+async fn accept(socket: tokio::net::TcpListener, shared: Arc<Shared>) {
+    let mut leaving = shared.leaving.clone();
+    loop {
+        let accepted = tokio::select! {
+            accepted = socket.accept() => accepted,
+            _ = leaving.wait_for(|leaving| *leaving) => return,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            // The peer is gone already, or the process has no file descriptor left: one may be
+            // closed soon.
+            Err(error) => {
+                tracing::debug!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+                continue;
+            }
+        };
+        if shared.context.mooncake.open.load(Ordering::Relaxed) >= CONNECTIONS_MAX
+            || !prepare(&stream)
+        {
+            shared.context.mooncake.connections_refused.increment();
+            continue;
+        }
+        shared.context.mooncake.connections.increment();
+        shared.context.mooncake.open.fetch_add(1, Ordering::Relaxed);
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            connection::serve(&shared, stream).await;
+            shared.context.mooncake.open.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Sends small answers at once, and notices in time that a peer has vanished: an idle connection is
+/// never closed for being idle, since a client that meets a closed one fails its call.
+fn prepare(stream: &TcpStream) -> bool {
+    let keep_alive = socket2::TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE);
+    let socket = socket2::SockRef::from(stream);
+    stream.set_nodelay(true).is_ok() && socket.set_tcp_keepalive(&keep_alive).is_ok()
+}
+
+/// Each client keeps up to a hundred connections, so this is room for some hundred busy clients.
+const CONNECTIONS_MAX: usize = 32_768;
+
+/// Bytes of requests and replies of all connections together.
+const ALL_BYTES_MAX: usize = 1 << 30;
+
+/// Short beside the second that a client waits between two attempts.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// A vanished peer keeps no more than a file descriptor, so there is no hurry.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);

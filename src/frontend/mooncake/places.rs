@@ -1,0 +1,129 @@
+//! Where a range lies, in the words of the transfer engine: an address behind an endpoint.
+
+use std::sync::Arc;
+
+use mooring_actors::core::{Core, SegmentTable};
+use mooring_actors::pool::message::{PoolReply, PoolRequest};
+use mooring_proto::message::object::RangeDescriptor;
+use mooring_proto::message::segment::SegmentEntry;
+use mooring_proto::mooncake::{
+    BufferDescriptor, Descriptor, MemoryDescriptor, Place, ReplicaStatus, Str,
+};
+
+/// The segments by slot, as of one moment.
+pub(super) struct Places {
+    table: Arc<SegmentTable>,
+}
+
+/// One object as a shard has it.
+#[derive(Clone, Copy)]
+pub(super) struct Placed<'a> {
+    pub(super) size_bytes: u64,
+    pub(super) sequence: u64,
+    pub(super) replicas: &'a [RangeDescriptor],
+}
+
+impl Places {
+    /// The table that all these ranges can be looked up in. A shard may know a segment a little
+    /// earlier than the table that is at hand.
+    pub(super) async fn for_all<'a>(
+        core: &Core,
+        mut ranges: impl Iterator<Item = &'a RangeDescriptor>,
+    ) -> Places {
+        let places = Places { table: core.table() };
+        if ranges.all(|range| places.row(range).is_some()) {
+            return places;
+        }
+        match core.pool(PoolRequest::Table).await {
+            Ok(PoolReply::Table { epoch, segments }) => {
+                Places { table: Arc::new(SegmentTable { epoch, segments }) }
+            }
+            _ => places,
+        }
+    }
+
+    /// The descriptors of an object's replicas, behind those that are there already. A replica whose
+    /// segment has gone meanwhile has none.
+    pub(super) fn describe<'a>(
+        &'a self,
+        object: Placed<'_>,
+        status: ReplicaStatus,
+        descriptors: &mut Vec<Descriptor<'a>>,
+    ) {
+        for (index, range) in object.replicas.iter().enumerate() {
+            let Some(row) = self.row(range) else { continue };
+            let Some(engine) = &row.segment.transfer_engine else { continue };
+            let buffer_descriptor = BufferDescriptor {
+                size: object.size_bytes,
+                buffer_address: row.segment.base + range.offset_bytes,
+                protocol: Str::from(engine.protocol.as_str()),
+                transport_endpoint: Str::from(row.segment.endpoint.as_str()),
+            };
+            descriptors.push(Descriptor {
+                id: replica_id(object.sequence, index),
+                place: Place::Memory(MemoryDescriptor { buffer_descriptor }),
+                status,
+            });
+        }
+    }
+
+    fn row(&self, range: &RangeDescriptor) -> Option<&SegmentEntry> {
+        let rows = &self.table.segments;
+        let place = rows.binary_search_by_key(&range.slot, |row| row.slot).ok()?;
+        Some(&rows[place]).filter(|row| row.generation == range.generation)
+    }
+}
+
+/// The id of a replica: another one for each replica of each put. Clients only carry it about.
+fn replica_id(sequence: u64, index: usize) -> u64 {
+    sequence.wrapping_mul(REPLICA_IDS_OF_A_PUT).wrapping_add(index as u64)
+}
+
+/// An object has at most this many replicas.
+const REPLICA_IDS_OF_A_PUT: u64 = mooring_proto::limits::REPLICAS_MAX as u64;
+
+#[cfg(test)]
+mod tests {
+    use mooring_proto::message::segment::{Segment, TransferEngine};
+    use mooring_proto::{ClientId, SegmentId};
+
+    use super::*;
+
+    fn row(slot: u32, generation: u32) -> SegmentEntry {
+        let engine = TransferEngine {
+            name: format!("node-{slot}"),
+            protocol: "tcp".to_owned(),
+            host: String::new(),
+        };
+        let segment = Segment {
+            segment: SegmentId(slot.into()),
+            base: 0x1000 * u64::from(slot + 1),
+            size_bytes: 4096,
+            endpoint: format!("10.0.0.{slot}:12345"),
+            certificate_sha256: None,
+            transfer_engine: Some(engine),
+        };
+        SegmentEntry { slot, generation, client: ClientId(1), segment }
+    }
+
+    #[test]
+    fn a_replica_is_an_address_behind_the_endpoint_of_its_segment_as_it_was_named() {
+        let table = SegmentTable { epoch: 1, segments: vec![row(0, 1), row(3, 2)] };
+        let places = Places { table: Arc::new(table) };
+        let range = |slot, generation| RangeDescriptor { slot, generation, offset_bytes: 64 };
+        let replicas = [range(3, 2), range(0, 9), range(1, 1), range(0, 1)];
+        let mut descriptors = Vec::new();
+        let object = Placed { size_bytes: 100, sequence: 5, replicas: &replicas };
+        places.describe(object, ReplicaStatus::COMPLETE, &mut descriptors);
+        let told = descriptors.iter().map(|descriptor| match &descriptor.place {
+            Place::Memory(memory) => {
+                let buffer = &memory.buffer_descriptor;
+                (buffer.buffer_address, buffer.transport_endpoint.to_string(), descriptor.id)
+            }
+            other => panic!("{other:?}"),
+        });
+        let expected =
+            [(0x4040, "10.0.0.3:12345".to_owned(), 40), (0x1040, "10.0.0.0:12345".to_owned(), 43)];
+        assert_eq!(told.collect::<Vec<_>>(), expected, "what is gone has no descriptor");
+    }
+}

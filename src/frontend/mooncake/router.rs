@@ -1,0 +1,172 @@
+//! From a request to the frame that answers it.
+
+use bytes::Bytes;
+use mooring_proto::mooncake::{
+    Call, CallError, Cause, Expected, Form, Function, Pack, Request, RequestHeader, RpcError,
+    append_reply, reply_error,
+};
+
+use super::listener::Shared;
+use super::{off, reading, removing, segments, session, writing};
+use crate::frontend::calls::Ask;
+
+/// What a request is answered within.
+pub(super) struct Scope<'a> {
+    pub(super) shared: &'a Shared,
+    /// The body; keys of the request lie in it.
+    pub(super) body: &'a Bytes,
+    seq: u32,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn ask(&self) -> Ask<'a> {
+        Ask { core: &self.shared.context.core, deadline: None }
+    }
+
+    /// The same request with keys that lie elsewhere.
+    pub(super) fn on<'b>(&self, body: &'b Bytes) -> Scope<'b>
+    where
+        'a: 'b,
+    {
+        Scope { shared: self.shared, body, seq: self.seq }
+    }
+
+    /// The frame with the answer to a call that is not a batch.
+    pub(super) fn reply<R, T, E>(&self, answer: &Result<T, E>) -> Vec<u8>
+    where
+        R: Request,
+        Result<T, E>: Pack,
+    {
+        self.shared.context.mooncake.function(R::FUNCTION).answered(answer);
+        self.frame::<R, _>(answer)
+    }
+
+    /// The frame with the answers to the items of a batch.
+    pub(super) fn reply_items<R, T>(&self, items: usize, failed: usize, answers: &T) -> Vec<u8>
+    where
+        R: Request,
+        T: Pack + ?Sized,
+    {
+        self.shared.context.mooncake.function(R::FUNCTION).answered_items(items, failed);
+        self.frame::<R, _>(answers)
+    }
+
+    /// The frame with a result.
+    pub(super) fn frame<R: Request, T: Pack + ?Sized>(&self, result: &T) -> Vec<u8> {
+        let mut frame = Vec::new();
+        match append_reply::<R, T>(&mut frame, self.seq, result, Form::Plain) {
+            Ok(()) => frame,
+            Err(error) => reply_error(
+                self.seq,
+                RpcError::MESSAGE_TOO_LARGE,
+                &format!("the result is {error}"),
+            ),
+        }
+    }
+
+    /// The frame for a function that nobody answers: there is none, as a test makes sure.
+    pub(super) fn unanswered(&self, function: Function) -> Vec<u8> {
+        tracing::error!(function = function.name(), "nobody answers this function");
+        let code = RpcError::FUNCTION_NOT_REGISTERED;
+        reply_error(self.seq, code, "the rpc function not registered")
+    }
+
+    /// The frame with a result that no function of this master can fail to have.
+    pub(super) fn done<R: Request>(&self) -> Vec<u8>
+    where
+        Expected<()>: Pack,
+    {
+        self.reply::<R, _, _>(&Expected::Ok(()))
+    }
+}
+
+/// The frame that answers a request; a refusal is an answer too.
+pub(super) async fn answer(shared: &Shared, header: RequestHeader, body: &Bytes) -> Vec<u8> {
+    let call = match Call::decode(header.function_id, body) {
+        Ok(call) => call,
+        Err(error) => return refuse(shared, header.seq, &error),
+    };
+    shared.context.mooncake.function(call.function()).requests.increment();
+    let scope = Scope { shared, body, seq: header.seq };
+    dispatch(&scope, call).await
+}
+
+async fn dispatch(scope: &Scope<'_>, call: Call<'_>) -> Vec<u8> {
+    match call {
+        Call::ServiceReady(_) => session::service_ready(scope),
+        Call::GetStorageConfig(_) => session::get_storage_config(scope),
+        Call::GetFsdir(_) => session::get_fsdir(scope),
+        Call::Ping(ping) => session::ping(scope, &ping).await,
+        Call::FetchTasks(_) => session::fetch_tasks(scope),
+
+        Call::MountSegment(call) => segments::mount(scope, &call).await,
+        Call::ReMountSegment(call) => segments::remount(scope, &call).await,
+        Call::UnmountSegment(call) => segments::unmount(scope, &call).await,
+        Call::GracefulUnmountSegment(call) => segments::unmount_gracefully(scope, &call).await,
+        Call::QuerySegmentStatus(call) => segments::status(scope, &call).await,
+        Call::QuerySegmentStatusById(call) => segments::status_by_id(scope, &call).await,
+        Call::BatchQueryIp(call) => segments::query_ip(scope, &call),
+
+        Call::ExistKey(call) => reading::exist(scope, &call).await,
+        Call::BatchExistKey(call) => reading::exist_batch(scope, &call).await,
+        Call::ProbeKey(call) => reading::probe(scope, &call).await,
+        Call::BatchProbeKey(call) => reading::probe_batch(scope, &call).await,
+        Call::GetReplicaList(call) => reading::get(scope, &call).await,
+        Call::BatchGetReplicaList(call) => reading::get_batch(scope, &call).await,
+        Call::GetReplicaListForAdmin(call) => reading::peek(scope, &call).await,
+        Call::BatchGetReplicaListForAdmin(call) => reading::peek_batch(scope, &call).await,
+        Call::GetReplicaListByRegex(call) => reading::get_matching(scope, &call).await,
+
+        Call::PutStart(call) => writing::put_start(scope, &call).await,
+        Call::PutEnd(call) => writing::put_end(scope, &call).await,
+        Call::PutRevoke(call) => writing::put_revoke(scope, &call).await,
+        Call::BatchPutStart(call) => writing::put_start_batch(scope, &call).await,
+        Call::BatchPutEnd(call) => writing::put_end_batch(scope, &call).await,
+        Call::BatchPutRevoke(call) => writing::put_revoke_batch(scope, &call).await,
+        Call::UpsertStart(call) => writing::upsert_start(scope, &call).await,
+        Call::UpsertEnd(call) => writing::upsert_end(scope, &call).await,
+        Call::UpsertRevoke(call) => writing::upsert_revoke(scope, &call).await,
+        Call::BatchUpsertStart(call) => writing::upsert_start_batch(scope, &call).await,
+        Call::BatchUpsertEnd(call) => writing::upsert_end_batch(scope, &call).await,
+        Call::BatchUpsertRevoke(call) => writing::upsert_revoke_batch(scope, &call).await,
+
+        Call::Remove(call) => removing::remove(scope, &call).await,
+        Call::BatchRemove(call) => removing::remove_batch(scope, &call).await,
+        Call::RemoveByRegex(call) => removing::remove_matching(scope, &call).await,
+        Call::RemoveAll(call) => removing::remove_all(scope, &call).await,
+        Call::BatchReplicaClear(call) => removing::clear(scope, &call).await,
+        Call::BatchReplicaClearOfTenant(call) => removing::clear_of_tenant(scope, &call).await,
+
+        other => off::answer(scope, &other),
+    }
+}
+
+/// Refuses a call that cannot be read. Its client closes the connection, so what is wrong is said
+/// here for the operator: most likely clients of another release.
+fn refuse(shared: &Shared, seq: u32, error: &CallError) -> Vec<u8> {
+    match error {
+        CallError::UnknownFunction { .. } => {
+            shared.context.mooncake.unknown_functions.increment();
+            tracing::debug!(%error, "call refused");
+            reply_error(seq, error.rpc_error(), "the rpc function not registered")
+        }
+        CallError::Arguments { function, fault } => {
+            let other_release = matches!(fault.cause, Cause::Type(_));
+            if tell(shared, *function) && other_release {
+                tracing::warn!(
+                    function = function.name(),
+                    %fault,
+                    "a client of another release calls: its messages have other types, so it can't \
+                     be served; clients of 0.3.13 and 0.3.14 can"
+                );
+            } else {
+                tracing::debug!(%error, "call refused");
+            }
+            reply_error(seq, error.rpc_error(), &format!("invalid rpc arg: {error}"))
+        }
+    }
+}
+
+fn tell(shared: &Shared, function: Function) -> bool {
+    shared.context.mooncake.function(function).tell_wrong_arguments()
+}

@@ -1,0 +1,169 @@
+//! Memory that clients mount.
+
+use std::collections::BTreeSet;
+
+use mooring_actors::pool::message::{PoolReply, PoolRequest};
+use mooring_proto::message::inspect::{SegmentState, SegmentUse};
+use mooring_proto::message::segment::{MountRequest, Segment as Memory, TransferEngine};
+use mooring_proto::mooncake::{
+    BatchQueryIp, ErrorCode, Expected, GracefulUnmountSegment, Map, MountSegment,
+    QuerySegmentStatus, QuerySegmentStatusById, ReMountSegment, Segment, SegmentStatus, Str,
+    UnmountSegment, Uuid,
+};
+use mooring_proto::{ErrorCode as Refused, Incarnation};
+
+use super::errors::whole;
+use super::keys;
+use super::router::Scope;
+use crate::frontend::bulk::{unavailable, wrong_answer};
+
+/// Fresh memory. The client counts only after it has mounted everything again.
+pub(super) async fn mount(scope: &Scope<'_>, call: &MountSegment<'_>) -> Vec<u8> {
+    let client = keys::client(call.client);
+    let answer = async {
+        let mount = MountRequest { segment: memory(&call.segment)?, mounted_with: None };
+        match pool(scope, PoolRequest::Mount { client, mount }).await? {
+            PoolReply::Mounted(outcome) => outcome.map(|_| ()).map_err(whole),
+            _ => Err(whole(wrong_answer())),
+        }
+    };
+    let answer = answer.await;
+    if answer.is_ok() {
+        scope.shared.clients.mounted(client);
+    }
+    scope.reply::<MountSegment<'_>, _, _>(&answer)
+}
+
+/// All memory of the client. What this master does not know was mounted with another one, and may
+/// still be read by its word.
+pub(super) async fn remount(scope: &Scope<'_>, call: &ReMountSegment<'_>) -> Vec<u8> {
+    let client = keys::client(call.client);
+    let answer = async {
+        let again = |segment| {
+            let mounted_with = Some(Incarnation::UNNAMED);
+            Ok(MountRequest { segment: memory(segment)?, mounted_with })
+        };
+        let mounts: Vec<_> = call.segments.iter().map(again).collect::<Expected<_>>()?;
+        match pool(scope, PoolRequest::Remount { client, mounts }).await? {
+            PoolReply::Remounted(outcome) => outcome.map(|_| ()).map_err(whole),
+            _ => Err(whole(wrong_answer())),
+        }
+    };
+    let answer: Expected<()> = answer.await;
+    if answer.is_ok() {
+        let segments = u32::try_from(call.segments.len()).unwrap_or(u32::MAX);
+        scope.shared.clients.prune(scope.ask().core).await;
+        scope.shared.clients.remounted(client, segments);
+    }
+    scope.reply::<ReMountSegment<'_>, _, _>(&answer)
+}
+
+/// A segment that is not there is unmounted already.
+pub(super) async fn unmount(scope: &Scope<'_>, call: &UnmountSegment) -> Vec<u8> {
+    let answer = match take_away(scope, call.segment, call.client, 0).await {
+        Err(ErrorCode::SEGMENT_NOT_FOUND) => Ok(()),
+        answer => answer,
+    };
+    scope.reply::<UnmountSegment, _, _>(&answer)
+}
+
+pub(super) async fn unmount_gracefully(
+    scope: &Scope<'_>,
+    call: &GracefulUnmountSegment,
+) -> Vec<u8> {
+    let answer = take_away(scope, call.segment, call.client, call.grace_ms).await;
+    scope.reply::<GracefulUnmountSegment, _, _>(&answer)
+}
+
+async fn take_away(scope: &Scope<'_>, segment: Uuid, client: Uuid, grace_ms: u64) -> Expected<()> {
+    let client = Some(keys::client(client));
+    let segment = keys::segment(segment);
+    match pool(scope, PoolRequest::Unmount { client, segment, grace_ms }).await? {
+        PoolReply::Unmounted(Ok(_)) => Ok(()),
+        PoolReply::Unmounted(Err(error)) if error.code == Refused::NotOwner => {
+            Err(ErrorCode::ILLEGAL_CLIENT)
+        }
+        PoolReply::Unmounted(Err(error)) => Err(whole(error)),
+        _ => Err(whole(wrong_answer())),
+    }
+}
+
+/// Of several segments with one name the first in the table speaks, as in the existing master.
+pub(super) async fn status(scope: &Scope<'_>, call: &QuerySegmentStatus<'_>) -> Vec<u8> {
+    let has_name = |segment: &Memory| {
+        segment.transfer_engine.as_ref().is_some_and(|it| it.name.as_bytes() == call.name.0)
+    };
+    let answer = status_of(scope, |used| has_name(&used.entry.segment)).await;
+    scope.reply::<QuerySegmentStatus<'_>, _, _>(&answer)
+}
+
+pub(super) async fn status_by_id(scope: &Scope<'_>, call: &QuerySegmentStatusById) -> Vec<u8> {
+    let id = keys::segment(call.segment);
+    let answer = status_of(scope, |used| used.entry.segment.segment == id).await;
+    scope.reply::<QuerySegmentStatusById, _, _>(&answer)
+}
+
+async fn status_of(
+    scope: &Scope<'_>,
+    wanted: impl Fn(&SegmentUse) -> bool,
+) -> Expected<SegmentStatus> {
+    match pool(scope, PoolRequest::Uses).await? {
+        PoolReply::Uses(uses) => {
+            let found = uses.iter().find(|used| wanted(used));
+            let found = found.and_then(|used| match used.state {
+                SegmentState::Open | SegmentState::Quarantined => Some(SegmentStatus::OK),
+                SegmentState::Draining => Some(SegmentStatus::GRACEFULLY_UNMOUNTING),
+                SegmentState::Leaving => Some(SegmentStatus::UNMOUNTING),
+                // Its owner has not come back yet, so for this protocol it is not there.
+                SegmentState::Pending => None,
+            });
+            found.ok_or(ErrorCode::SEGMENT_NOT_FOUND)
+        }
+        _ => Err(whole(wrong_answer())),
+    }
+}
+
+/// The hosts of the endpoints of each client's segments, each once. Clients without segments are
+/// left out.
+pub(super) fn query_ip(scope: &Scope<'_>, call: &BatchQueryIp) -> Vec<u8> {
+    let table = scope.ask().core.table();
+    let mut asked = BTreeSet::new();
+    let mut hosts = Vec::new();
+    for id in call.clients.iter().filter(|id| asked.insert(**id)) {
+        let client = keys::client(*id);
+        let own: Vec<_> = table.segments.iter().filter(|row| row.client == client).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let own = own.iter().map(|row| keys::host_of(&row.segment.endpoint));
+        let own: BTreeSet<&str> = own.filter(|host| !host.is_empty()).collect();
+        hosts.push((*id, own.into_iter().map(Str::from).collect::<Vec<_>>()));
+    }
+    scope.reply_items::<BatchQueryIp, _>(call.clients.len(), 0, &Expected::Ok(Map(hosts)))
+}
+
+/// The identity of a segment. Its texts go into descriptors as they are, so they have to be texts.
+fn memory(segment: &Segment<'_>) -> Expected<Memory> {
+    let text = |field: &str, text: Str<'_>| {
+        String::from_utf8(text.0.to_vec()).map_err(|_| {
+            tracing::debug!(segment = ?segment.id, field, "a text of a segment is not UTF-8");
+            ErrorCode::INVALID_PARAMS
+        })
+    };
+    Ok(Memory {
+        segment: keys::segment(segment.id),
+        base: segment.base,
+        size_bytes: segment.size,
+        endpoint: text("te_endpoint", segment.te_endpoint)?,
+        certificate_sha256: None,
+        transfer_engine: Some(TransferEngine {
+            name: text("name", segment.name)?,
+            protocol: text("protocol", segment.protocol)?,
+            host: text("host_id", segment.host_id)?,
+        }),
+    })
+}
+
+async fn pool(scope: &Scope<'_>, request: PoolRequest) -> Expected<PoolReply> {
+    scope.ask().core.pool(request).await.map_err(|error| whole(unavailable(error)))
+}

@@ -1,0 +1,165 @@
+//! Bytes on the wire: what is no request, and requests in any shape and order.
+
+use mooring_proto::mooncake::{
+    ErrorCode, Function, Ping, PutStart, REQUEST_HEADER_BYTES, ReplyError, RequestHeader, RpcError,
+    ServiceReady, Uuid,
+};
+
+use super::client::{Client, STORE, TENANT, WRITER, config, master};
+
+fn is_answered(client: &mut Client) -> bool {
+    client.call(&ServiceReady {}, |answer| answer.is_ok())
+}
+
+fn raw(seq: u32, function_id: u32, body: &[u8]) -> Vec<u8> {
+    let body_bytes = u32::try_from(body.len()).unwrap();
+    let header = RequestHeader { seq, function_id, body_bytes, attachment_bytes: 0 };
+    [&header.encode()[..], body].concat()
+}
+
+#[test]
+fn what_is_no_frame_closes_the_connection_and_nothing_else() {
+    let master = master(&[]);
+    let mut other = Client::connect(&master);
+    for start in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[0x15, 1],
+        &[0x15, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    ] {
+        let mut client = Client::connect(&master);
+        client.write(start);
+        assert!(client.receive().is_none(), "{start:?}");
+        assert!(is_answered(&mut other));
+    }
+}
+
+#[test]
+fn a_call_that_cannot_be_served_is_refused_and_the_connection_stays() {
+    let mut master = master(&[]);
+    let mut client = Client::connect(&master);
+    let refusal = |client: &mut Client, frame: &[u8]| {
+        client.write(frame);
+        let (header, body) = client.receive().unwrap();
+        match mooring_proto::mooncake::decode_reply::<ServiceReady>(&header, &body) {
+            Err(ReplyError::Rpc { code, message }) => (header.seq, code, message),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (seq, code, message) = refusal(&mut client, &raw(40, 0x1234_5678, b""));
+    assert_eq!((seq, code), (40, RpcError::FUNCTION_NOT_REGISTERED));
+    assert_eq!(message, "the rpc function not registered");
+    let ping = Function::Ping.id();
+    for body in [&b""[..], b"\x01", &[0xff; 30]] {
+        let (_, code, message) = refusal(&mut client, &raw(41, ping, body));
+        assert_eq!(code, RpcError::INVALID_RPC_ARGUMENTS, "{message}");
+    }
+    assert!(is_answered(&mut client));
+    master.process.wait_until("the log names the function", || true);
+    let log = master.process.log();
+    let told = log.lines().filter(|line| line.contains("another release")).collect::<Vec<_>>();
+    assert!(told.len() <= 1, "{told:?}");
+}
+
+#[test]
+fn a_client_of_another_release_is_told_in_the_log_once_with_both_types() {
+    let master = master(&[]);
+    let mut client = Client::connect(&master);
+    // The ping of a release that sent one number.
+    let mut body = Vec::new();
+    mooring_proto::mooncake::append_body(
+        &mut body,
+        &5_u64,
+        mooring_proto::mooncake::Form::WithLiteral,
+    );
+    for seq in 0..3 {
+        client.write(&raw(seq, Function::Ping.id(), &body));
+        let (header, _) = client.receive().unwrap();
+        assert_eq!(header.error, 4);
+    }
+    assert!(is_answered(&mut client));
+    let log = master.process.log();
+    let told: Vec<_> = log.lines().filter(|line| line.contains("another release")).collect();
+    assert_eq!(told.len(), 1, "{log}");
+    assert!(told[0].contains("Ping") && told[0].contains("uint64"), "{}", told[0]);
+}
+
+#[test]
+fn a_frame_above_the_limit_is_refused_before_it_is_there() {
+    let master = master(&[]);
+    let mut client = Client::connect(&master);
+    let header =
+        RequestHeader { seq: 9, function_id: 1, body_bytes: u32::MAX, attachment_bytes: 0 };
+    client.write(&header.encode());
+    let (header, _) = client.receive().unwrap();
+    assert_eq!((header.seq, header.error), (9, 14));
+    assert!(client.receive().is_none());
+}
+
+#[test]
+fn requests_may_come_in_one_piece_or_byte_by_byte() {
+    let master = master(&[]);
+    let mut client = Client::connect(&master);
+    let frames: Vec<u8> = (0..100).flat_map(|_| client.frame(&ServiceReady {})).collect();
+    client.write(&frames);
+    let mut seen: Vec<u32> = (0..100).map(|_| client.receive().unwrap().0.seq).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (1..=100).collect::<Vec<_>>());
+    for byte in client.frame(&Ping { client: STORE }) {
+        client.write(&[byte]);
+    }
+    assert_eq!(client.receive().unwrap().0.error, 0);
+    assert_eq!(REQUEST_HEADER_BYTES, 20);
+}
+
+#[test]
+fn a_ping_does_not_wait_behind_a_put_that_waits_for_space() {
+    let master = master(&["--default-kv-lease-ttl", "1h"]);
+    let mut client = Client::connect(&master);
+    client.mount(1, 1 << 20);
+    let start = |key: &'static str| PutStart {
+        client: WRITER,
+        key: key.into(),
+        slice_length: 700 << 10,
+        config: config(),
+        tenant: TENANT,
+    };
+    client.call(&start("first"), |answer| assert!(answer.is_ok()));
+    // It is being written, so that nothing can make room for the next one.
+    let parked = client.send(&start("second"));
+    let pinged = client.send(&Ping { client: STORE });
+    let first = client.receive().unwrap().0.seq;
+    assert_eq!(first, pinged);
+    let (header, body) = client.receive().unwrap();
+    assert_eq!(header.seq, parked);
+    let answer = mooring_proto::mooncake::decode_reply::<PutStart<'_>>(&header, &body).unwrap();
+    assert_eq!(answer.unwrap_err(), ErrorCode::NO_AVAILABLE_HANDLE);
+}
+
+#[test]
+fn hundreds_of_connections_are_served_at_once_and_none_is_closed_for_being_idle() {
+    let master = master(&[]);
+    let mut clients: Vec<Client> = (0..300).map(|_| Client::connect(&master)).collect();
+    for client in &mut clients {
+        client.send(&ServiceReady {});
+    }
+    for client in &mut clients {
+        assert_eq!(client.receive().unwrap().0.error, 0);
+    }
+    for client in &mut clients {
+        assert!(is_answered(client));
+    }
+    let none = Uuid::default();
+    assert!(clients[0].call(&Ping { client: none }, |answer| answer.is_ok()));
+}
+
+#[test]
+fn every_function_is_answered() {
+    let master = master(&[]);
+    for function in Function::ALL {
+        let mut client = Client::connect(&master);
+        // Arguments of another type: what matters is that somebody knows the function.
+        client.write(&raw(1, function.id(), b"\x02\x00\x00\x00"));
+        let (header, _) = client.receive().unwrap();
+        assert_ne!(header.error, 11, "{function:?}");
+    }
+}

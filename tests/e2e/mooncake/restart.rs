@@ -1,0 +1,84 @@
+//! A planned restart, as clients of Mooncake meet it.
+
+use mooring_proto::mooncake::{
+    ClientStatus, ErrorCode, Expected, GetReplicaList, ObjectMeta, Place, PutEnd, PutStart,
+    ReplicaType,
+};
+
+use super::client::{Client, STORE, TENANT, WRITER, config, place_of, port};
+use crate::harness::{Master, Process};
+
+const MIB: u64 = 1 << 20;
+
+fn flags(directory: &str) -> Vec<&str> {
+    vec!["--dev", "--mooncake-port", "0", "--handoff-dir", directory]
+}
+
+fn read(client: &mut Client, key: &str) -> Expected<Vec<(u64, u64)>> {
+    let request = GetReplicaList { key: key.into(), tenant: TENANT };
+    client
+        .call(&request, |answer| answer.map(|found| found.replicas.iter().map(place_of).collect()))
+}
+
+#[test]
+fn objects_are_readable_where_they_were_when_their_store_has_remounted() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("handoff").display().to_string();
+    let mut former = Master::start_with(&flags(&directory));
+    let mut client = Client::connect(&former);
+    client.mount(1, 16 * MIB);
+    let start = PutStart {
+        client: WRITER,
+        key: "k".into(),
+        slice_length: 5000,
+        config: config(),
+        tenant: TENANT,
+    };
+    client.call(&start, |answer| {
+        assert!(matches!(answer.unwrap()[0].place, Place::Memory(_)));
+    });
+    let meta = ObjectMeta { key: "k".into(), object_checksum: Some(42) };
+    let end = PutEnd { client: WRITER, meta, replica_type: ReplicaType::ALL, tenant: TENANT };
+    client.call(&end, Expected::unwrap);
+    let place = read(&mut client, "k").unwrap();
+    former.process.signal(libc::SIGTERM);
+    assert!(client.receive().is_none(), "the connection is closed");
+    assert!(former.process.ended().success());
+
+    let next = Master::start_with(&flags(&directory));
+    let mut client = Client::to(port(&next.process));
+    assert_eq!(read(&mut client, "k"), Err(ErrorCode::OBJECT_NOT_FOUND), "pending");
+    assert_eq!(client.ping().client_status, ClientStatus::NEED_REMOUNT);
+    client.remount(&[(1, 16 * MIB)]).unwrap();
+    assert_eq!(client.ping().client_status, ClientStatus::OK);
+    assert_eq!(read(&mut client, "k"), Ok(place));
+    client.call(&end, Expected::unwrap);
+    let _ = STORE;
+}
+
+#[test]
+fn without_a_handoff_memory_rests_for_a_lease_before_it_is_used_again() {
+    let first = Process::serving(&[
+        "master",
+        "--rpc-port",
+        "0",
+        "--metrics-port",
+        "0",
+        "--dev",
+        "--mooncake-port",
+        "0",
+    ]);
+    let mut client = Client::to(port(&first));
+    // It was mounted with a master that is gone: nobody knows what is read there still.
+    client.remount(&[(1, 16 * MIB)]).unwrap();
+    assert_eq!(client.ping().client_status, ClientStatus::OK);
+    let start = PutStart {
+        client: WRITER,
+        key: "k".into(),
+        slice_length: 5000,
+        config: config(),
+        tenant: TENANT,
+    };
+    let refused = client.call(&start, |answer| answer.map(|_| ()));
+    assert_eq!(refused, Err(ErrorCode::NO_AVAILABLE_HANDLE));
+}
