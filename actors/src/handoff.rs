@@ -133,6 +133,22 @@ pub struct ObjectRecord<'a> {
     pub hard_pin: bool,
     /// What is left of its soft pin.
     pub soft_pin_left_ms: Option<u64>,
+    /// What only some objects have.
+    pub side: SideRecord<'a>,
+}
+
+/// What only some objects have. A reader that does not know it may leave it out: nothing wrong is
+/// read without it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SideRecord<'a> {
+    /// Who wrote it, if its put was not ended by a token.
+    pub writer: Option<ClientId>,
+    /// The checksum that its writer has named.
+    pub checksum: Option<u64>,
+    /// What kind of data it is; zero if unknown.
+    pub data_type: u8,
+    /// The name of its group; empty if it has none.
+    pub group: &'a [u8],
 }
 
 impl RangeRecord<'_> {

@@ -2,7 +2,7 @@
 //!
 //! Begin with [`state`]: it receives every message. Each concern has its file: [`read`], [`put`]
 //! with [`upsert`], [`place`] and [`park`], [`writer`], [`describe`], [`remove`],
-//! [`evict`], [`vacate`], [`usage`]. The lasting state is in [`ledger`], over the structures [`index`], [`keys`],
+//! [`evict`], [`grouped`], [`vacate`], [`usage`]. The lasting state is in [`ledger`], over the structures [`index`], [`keys`],
 //! [`objects`], [`ranges`] and [`side`].
 
 pub mod config;
@@ -17,6 +17,7 @@ mod choice;
 mod describe;
 mod evict;
 mod export;
+mod grouped;
 mod holds;
 mod idle;
 mod index;

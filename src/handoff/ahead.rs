@@ -25,8 +25,17 @@ pub(crate) struct ReadAhead<K, E> {
     end: Option<Result<(), E>>,
 }
 
-/// The records of one chunk.
-type Batch<K> = Vec<(Parsed, Option<K>)>;
+/// The records of one chunk, and what stands in the tagged fields of those that have any.
+struct Batch<K> {
+    records: Vec<(Parsed, Option<K>)>,
+    fields: Vec<u8>,
+}
+
+impl<K> Batch<K> {
+    fn new() -> Batch<K> {
+        Batch { records: Vec::new(), fields: Vec::new() }
+    }
+}
 
 enum Message<K, E> {
     Batch(Batch<K>),
@@ -68,15 +77,15 @@ impl<K: Copy + Send, E: Clone + Send + From<ReadError>> ReadAhead<K, E> {
     /// # Errors
     /// As [`ShardFileReader::next`], and what `keep` says. Every further call gives the same error.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<(RangeRecord<'static>, Option<K>)>, E> {
-        while self.position == self.batch.len() {
+    pub(crate) fn next(&mut self) -> Result<Option<(RangeRecord<'_>, Option<K>)>, E> {
+        while self.position == self.batch.records.len() {
             if !self.receive()? {
                 return Ok(None);
             }
         }
-        let (parsed, key) = &self.batch[self.position];
+        let (parsed, key) = &self.batch.records[self.position];
         self.position += 1;
-        Ok(Some((parsed.view(b""), *key)))
+        Ok(Some((parsed.view(&self.batch.fields), *key)))
     }
 
     /// Waits for the next batch; whether there is one.
@@ -128,13 +137,15 @@ fn read_batch<R: Read, K, E: From<ReadError>>(
     keep: &mut impl FnMut(&[u8]) -> Result<K, E>,
     batch: &mut Batch<K>,
 ) -> Result<bool, E> {
-    batch.clear();
+    let Batch { records, fields } = batch;
+    records.clear();
+    fields.clear();
     reader.next_chunk(|chunk, parsed| {
         let key = match parsed.body {
             Body::Object(object) => Some(keep(object.key(chunk))?),
             Body::Replica { .. } | Body::Hold { .. } => None,
         };
-        batch.push((*parsed, key));
+        records.push((parsed.without_key(chunk, fields), key));
         Ok(())
     })
 }

@@ -1,8 +1,9 @@
 //! One range as bytes; see [`format`](super::format) for the layout.
 
-use mooring_actors::handoff::{ObjectRecord, RangePlace, RangeRecord};
+use mooring_actors::handoff::{ObjectRecord, RangePlace, RangeRecord, SideRecord};
+use mooring_proto::ClientId;
 
-use super::bytes::Cursor;
+use super::bytes::{Cursor, put_varint};
 use super::format::{
     HAS_FIELDS, HAS_LEASE, HAS_REPLICAS, HAS_SEGMENT, HAS_SOFT_PIN, IS_HARD_PINNED, KIND_HOLD,
     KIND_MASK, KIND_OBJECT, KIND_REPLICA, OBJECT_BITS,
@@ -35,6 +36,9 @@ pub(super) struct ParsedObject {
     soft_pin_left_ms: Option<u64>,
     hard_pin: bool,
     replicas: u8,
+    /// Where the tagged fields stand; none if both are equal.
+    fields_start: u32,
+    fields_end: u32,
 }
 
 impl Parsed {
@@ -53,6 +57,7 @@ impl Parsed {
                 idle_ms: object.idle_ms,
                 hard_pin: object.hard_pin,
                 soft_pin_left_ms: object.soft_pin_left_ms,
+                side: object.side(chunk),
             }),
             Body::Replica { ordinal } => RangeRecord::Replica { place, ordinal },
             Body::Hold { length_bytes, left_ms } => {
@@ -68,6 +73,34 @@ impl ParsedObject {
     pub(super) fn key<'a>(&self, chunk: &'a [u8]) -> &'a [u8] {
         let start = self.key_start as usize;
         chunk.get(start..start + self.key_bytes as usize).unwrap_or_default()
+    }
+
+    /// What stands in the tagged fields, in the chunk that the object was decoded from.
+    #[inline]
+    fn side<'a>(&self, chunk: &'a [u8]) -> SideRecord<'a> {
+        if self.fields_start == self.fields_end {
+            return SideRecord::default();
+        }
+        let fields = chunk.get(self.fields_start as usize..self.fields_end as usize);
+        // Read once already when the record was decoded.
+        fields.and_then(|fields| decode_fields(fields).ok()).unwrap_or_default()
+    }
+}
+
+impl Parsed {
+    /// The same record without its key, and with its tagged fields in `kept` instead of the chunk.
+    #[inline]
+    pub(super) fn without_key(mut self, chunk: &[u8], kept: &mut Vec<u8>) -> Parsed {
+        let Body::Object(object) = &mut self.body else { return self };
+        object.key_bytes = 0;
+        let (from, to) = (object.fields_start as usize, object.fields_end as usize);
+        if let Some(fields) = chunk.get(from..to).filter(|fields| !fields.is_empty()) {
+            // Never longer than the chunks, whose places have this width.
+            object.fields_start = kept.len() as u32;
+            kept.extend_from_slice(fields);
+            object.fields_end = kept.len() as u32;
+        }
+        self
     }
 }
 
@@ -91,6 +124,8 @@ pub(super) fn encode(record: &RangeRecord<'_>, before: Option<RangePlace>, chunk
             bits |= if object.soft_pin_left_ms.is_some() { HAS_SOFT_PIN } else { 0 };
             bits |= if object.hard_pin { IS_HARD_PINNED } else { 0 };
             bits |= if object.replicas != 1 { HAS_REPLICAS } else { 0 };
+            let has_side = object.side != SideRecord::default();
+            bits |= if has_side { HAS_FIELDS } else { 0 };
             head.place(bits, object.place, before);
             head.varint(object.size_bytes);
             head.varint(object.sequence);
@@ -107,6 +142,9 @@ pub(super) fn encode(record: &RangeRecord<'_>, before: Option<RangePlace>, chunk
             head.varint(object.key.len() as u64);
             chunk.extend_from_slice(head.bytes());
             chunk.extend_from_slice(object.key);
+            if has_side {
+                encode_fields(&object.side, chunk);
+            }
         }
         RangeRecord::Replica { place, ordinal } => {
             head.place(KIND_REPLICA, *place, before);
@@ -135,9 +173,15 @@ pub(super) fn decode(
     if kind != KIND_OBJECT && (bits & OBJECT_BITS != 0 || kind > KIND_HOLD) {
         return Err(RecordFault::NotUnderstood("a record that begins with", u64::from(bits)));
     }
-    let parsed = decode_body(&mut cursor, bits, before).ok_or(RecordFault::Malformed)?;
+    let mut parsed = decode_body(&mut cursor, bits, before).ok_or(RecordFault::Malformed)?;
     if bits & HAS_FIELDS != 0 {
-        skip_fields(&mut cursor)?;
+        let length = cursor.length().ok_or(RecordFault::Malformed)?;
+        let start = cursor.position();
+        decode_fields(cursor.take(length).ok_or(RecordFault::Malformed)?)?;
+        if let Body::Object(object) = &mut parsed.body {
+            let place = |position| u32::try_from(position).map_err(|_| RecordFault::Malformed);
+            (object.fields_start, object.fields_end) = (place(start)?, place(cursor.position())?);
+        }
     }
     Ok((parsed, cursor.position()))
 }
@@ -172,6 +216,8 @@ fn decode_body(cursor: &mut Cursor<'_>, bits: u8, before: Option<RangePlace>) ->
                 soft_pin_left_ms,
                 hard_pin: bits & IS_HARD_PINNED != 0,
                 replicas,
+                fields_start: 0,
+                fields_end: 0,
             })
         }
         KIND_REPLICA => Body::Replica { ordinal: cursor.varint()? },
@@ -180,21 +226,64 @@ fn decode_body(cursor: &mut Cursor<'_>, bits: u8, before: Option<RangePlace>) ->
     Some(Parsed { place, body })
 }
 
-/// This version knows no field: those that may be skipped are.
-#[cold]
-fn skip_fields(cursor: &mut Cursor<'_>) -> Result<(), RecordFault> {
-    let fields = cursor.length().and_then(|length| cursor.take(length));
-    let mut fields = Cursor::new(fields.ok_or(RecordFault::Malformed)?);
+/// Appends the tagged fields of an object.
+fn encode_fields(side: &SideRecord<'_>, chunk: &mut Vec<u8>) {
+    let mut fields = Vec::with_capacity(FIELDS_BYTES + side.group.len());
+    let mut field = |tag: u64, content: &[u8]| {
+        put_varint(&mut fields, tag);
+        put_varint(&mut fields, content.len() as u64);
+        fields.extend_from_slice(content);
+    };
+    if let Some(writer) = side.writer {
+        field(TAG_WRITER, &writer.0.to_le_bytes());
+    }
+    if let Some(checksum) = side.checksum {
+        field(TAG_CHECKSUM, &checksum.to_le_bytes());
+    }
+    if side.data_type != 0 {
+        field(TAG_DATA_TYPE, &[side.data_type]);
+    }
+    if !side.group.is_empty() {
+        field(TAG_GROUP, side.group);
+    }
+    put_varint(chunk, fields.len() as u64);
+    chunk.extend_from_slice(&fields);
+}
+
+/// What the tagged fields say. Those that are not known and may be skipped are.
+fn decode_fields(fields: &[u8]) -> Result<SideRecord<'_>, RecordFault> {
+    let mut side = SideRecord::default();
+    let mut fields = Cursor::new(fields);
     while !fields.is_empty() {
         let tag = fields.varint().ok_or(RecordFault::Malformed)?;
         let content = fields.length().and_then(|length| fields.take(length));
-        content.ok_or(RecordFault::Malformed)?;
-        if tag.is_multiple_of(2) {
-            return Err(RecordFault::NotUnderstood("a record with the field", tag));
+        let content = content.ok_or(RecordFault::Malformed)?;
+        match tag {
+            TAG_WRITER => side.writer = Some(ClientId(u128::from_le_bytes(exactly(content)?))),
+            TAG_CHECKSUM => side.checksum = Some(u64::from_le_bytes(exactly(content)?)),
+            TAG_DATA_TYPE => [side.data_type] = exactly(content)?,
+            TAG_GROUP => side.group = content,
+            _ if tag.is_multiple_of(2) => {
+                return Err(RecordFault::NotUnderstood("a record with the field", tag));
+            }
+            _ => {}
         }
     }
-    Ok(())
+    Ok(side)
 }
+
+fn exactly<const N: usize>(content: &[u8]) -> Result<[u8; N], RecordFault> {
+    content.try_into().map_err(|_| RecordFault::Malformed)
+}
+
+/// The tags of an object's fields. All are odd: a master that does not know them leaves them out.
+const TAG_WRITER: u64 = 11;
+const TAG_CHECKSUM: u64 = 13;
+const TAG_DATA_TYPE: u64 = 15;
+const TAG_GROUP: u64 = 17;
+
+/// All fields with their tags and lengths, but for the name of the group.
+const FIELDS_BYTES: usize = 18 + 10 + 3 + 4;
 
 /// Everything of a record but its key, gathered on the stack so that the chunk grows once.
 struct Head {
@@ -266,6 +355,41 @@ mod tests {
         let (parsed, end) = decode(&bytes, 0, None).unwrap();
         assert_eq!(parsed.place, RangePlace { segment: 0, offset_bytes: 64 });
         assert_eq!(end, bytes.len());
+    }
+
+    #[test]
+    fn what_only_some_objects_have_stands_in_fields_and_comes_back() {
+        let side = SideRecord {
+            writer: Some(ClientId(7 << 100)),
+            checksum: Some(0),
+            data_type: 2,
+            group: b"request 9",
+        };
+        let object = ObjectRecord {
+            place: RangePlace { segment: 0, offset_bytes: 64 },
+            replicas: 1,
+            key: b"k",
+            size_bytes: 1,
+            sequence: 7,
+            lease_left_ms: 0,
+            idle_ms: 0,
+            hard_pin: false,
+            soft_pin_left_ms: None,
+            side,
+        };
+        let mut bytes = Vec::new();
+        encode(&RangeRecord::Object(object), None, &mut bytes);
+        let (parsed, end) = decode(&bytes, 0, None).unwrap();
+        assert_eq!(end, bytes.len());
+        assert_eq!(parsed.view(&bytes), RangeRecord::Object(object));
+    }
+
+    #[test]
+    fn a_known_field_of_another_length_is_malformed() {
+        for tag in [11, 13, 15] {
+            let fault = decode(&with_fields(&[tag, 2, 0, 0]), 0, None).unwrap_err();
+            assert_eq!(fault, RecordFault::Malformed, "{tag}");
+        }
     }
 
     #[test]

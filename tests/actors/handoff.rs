@@ -1,12 +1,14 @@
 //! A planned restart: what is handed over, what becomes of it, and what must not.
 
 use mooring_actors::shard::check::Purpose;
+use mooring_actors::shard::message::PutExtras;
 use mooring_proto::error::ErrorCode;
 use mooring_proto::message::object::PutOptions;
 use mooring_proto::message::segment::MountRequest;
 use mooring_proto::{ClientId, Incarnation};
 
 use crate::cluster::{Cluster, INCARNATION, INCARNATION_AFTER, code, memory};
+use crate::without_tokens::{self, Kind};
 
 const STORE: ClientId = ClientId(1);
 const OTHER_STORE: ClientId = ClientId(2);
@@ -416,4 +418,43 @@ fn a_segment_with_ranges_in_spans_of_other_shards_is_lost_as_a_whole() {
     next.advance(1_000);
     let totals = next.totals();
     assert_eq!((totals.objects, totals.allocated_bytes, totals.held_bytes), (0, 0, 0));
+}
+
+#[test]
+fn writer_checksum_data_type_and_group_outlive_a_restart() {
+    for shards in [2, 3] {
+        let mut cluster = Cluster::new(2);
+        cluster.mount(STORE, 1, 64 * MIB);
+        for number in 0..40 {
+            let name = format!("request {}", number % 3);
+            let groups = vec![name.into_bytes().into_boxed_slice()];
+            let extras = Some(PutExtras { groups, data_type: 4, ..PutExtras::default() });
+            let options = PutOptions::default();
+            let key = key(number);
+            without_tokens::start(
+                &mut cluster,
+                Kind::Put,
+                WRITER,
+                &key,
+                MIB / 16,
+                &options,
+                extras,
+            )
+            .expect("there is room");
+            let checksum = (number % 2 == 0).then_some(number);
+            without_tokens::end(&mut cluster, WRITER, &key, checksum).expect("the client's");
+        }
+        cluster.quiesce();
+        let mut next = cluster.reshaped(&cluster.export(), shards).expect("it can be restored");
+        reopen(&mut next, STORE, vec![again(STORE, 1, 64 * MIB)]);
+        for number in 0..40 {
+            let key = key(number);
+            let known = without_tokens::peek(&mut next, &key).expect("readable");
+            assert_eq!(known.checksum, (number % 2 == 0).then_some(number));
+            assert_eq!((known.writer, known.data_type), (Some(WRITER), 4));
+            let group = format!("request {}", number % 3);
+            assert_eq!(known.group.as_deref(), Some(group.as_bytes()));
+            without_tokens::end(&mut next, WRITER, &key, None).expect("a repeated end");
+        }
+    }
 }

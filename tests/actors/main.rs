@@ -8,6 +8,7 @@ mod batches;
 mod choice;
 mod eviction;
 mod fullness;
+mod groups;
 mod handoff;
 mod handoff_promises;
 mod handoff_races;

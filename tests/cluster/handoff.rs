@@ -3,7 +3,7 @@
 use mooring_actors::core::{CoreConfig, CoreState, Reshape};
 use mooring_actors::handoff::{
     ClientRecord, ExportError, ObjectRecord, PoolRecord, RangePlace, RangeRecord, RecordSink,
-    RestoreError, RestoredSegment, ShardRecord,
+    RestoreError, RestoredSegment, ShardRecord, SideRecord,
 };
 use mooring_actors::pool::Pool;
 use mooring_actors::shard::message::ShardMessage;
@@ -31,7 +31,7 @@ pub struct ShardFile {
 /// A record with a key of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OwnedRange {
-    Object { key: Vec<u8>, record: ObjectRecord<'static> },
+    Object { key: Vec<u8>, group: Vec<u8>, record: ObjectRecord<'static> },
     Replica { place: RangePlace, ordinal: u64 },
     Hold { place: RangePlace, length_bytes: u64, left_ms: u64 },
 }
@@ -39,8 +39,9 @@ pub enum OwnedRange {
 impl OwnedRange {
     pub fn record(&self) -> RangeRecord<'_> {
         match self {
-            OwnedRange::Object { key, record } => {
-                RangeRecord::Object(ObjectRecord { key, ..*record })
+            OwnedRange::Object { key, group, record } => {
+                let side = SideRecord { group, ..record.side };
+                RangeRecord::Object(ObjectRecord { key, side, ..*record })
             }
             OwnedRange::Replica { place, ordinal } => {
                 RangeRecord::Replica { place: *place, ordinal: *ordinal }
@@ -57,7 +58,12 @@ impl RecordSink for ShardFile {
         self.ranges.push(match *record {
             RangeRecord::Object(record) => OwnedRange::Object {
                 key: record.key.to_vec(),
-                record: ObjectRecord { key: b"", ..record },
+                group: record.side.group.to_vec(),
+                record: ObjectRecord {
+                    key: b"",
+                    side: SideRecord { group: b"", ..record.side },
+                    ..record
+                },
             },
             RangeRecord::Replica { place, ordinal } => OwnedRange::Replica { place, ordinal },
             RangeRecord::Hold { place, length_bytes, left_ms } => {

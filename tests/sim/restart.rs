@@ -270,7 +270,7 @@ impl World {
         let ranges = handoff.shards.iter().flat_map(|file| &file.ranges);
         ranges
             .filter_map(|range| match range {
-                OwnedRange::Object { key, record } => {
+                OwnedRange::Object { key, record, .. } => {
                     Some((crate::keys::key_number(key), record.sequence | line))
                 }
                 _ => None,

@@ -13,6 +13,7 @@ use super::ledger::Ledger;
 use super::message::{PeerMessage, ShardEffect};
 use super::ranges::{RangeHandle, RangeState, SegmentIndex};
 use super::segments::Segments;
+use super::side::Errand;
 use super::state::Shard;
 use crate::moment::Moment;
 use crate::pool::message::{Mount, Remnant};
@@ -130,6 +131,8 @@ impl Shard {
                     self.evict(now, alien);
                 }
             }
+            PeerMessage::GroupLeased { name } => self.take_group_hint(now, &name, Errand::Refresh),
+            PeerMessage::GroupEvicted { name } => self.take_group_hint(now, &name, Errand::Evict),
             PeerMessage::Quiesced => self.peers_at_rest += 1,
         }
     }

@@ -21,7 +21,7 @@ impl Shard {
             self.look_ahead(batch, index);
             let answer = match self.find_readable(batch, index) {
                 Ok(object) => {
-                    self.ledger.lease(object, until);
+                    self.lease(now, object, until);
                     self.counters.get_hits += 1;
                     Ok(self.described(now, object))
                 }
@@ -53,8 +53,8 @@ impl Shard {
             checksum: self.ledger.checksum(object),
             data_type: self.ledger.data_type(object),
             writer: self.ledger.writer(object),
-            group: None,
-            lease_left_ms: objects.lease_until(object).since_ms(now),
+            group: self.ledger.group_name(object).map(|name| Box::from(&*name)),
+            lease_left_ms: self.stays_until(object).since_ms(now),
             hard_pin: objects.flags(object).hard_pin,
             soft_pin_left_ms: soft_pin_until.map(|until| until.since_ms(now)),
         }

@@ -49,26 +49,41 @@ impl Shard {
     /// bytes that freed; `None` if none may go.
     pub(super) fn evict_oldest(&mut self, now: Moment, index: SegmentIndex) -> Option<u64> {
         self.ledger.settle_leases(index, now, SETTLED_MAX);
-        let ranges = self.ledger.ranges();
-        let victim = ranges
-            .oldest(index, Recency::Idle)
-            .or_else(|| ranges.oldest(index, Recency::SoftPinned))?;
-        Some(self.evict(now, victim))
+        loop {
+            let ranges = self.ledger.ranges();
+            let victim = ranges
+                .oldest(index, Recency::Idle)
+                .or_else(|| ranges.oldest(index, Recency::SoftPinned))?;
+            // Each one that is spared leaves the lists of what may go.
+            if !self.spared_with_group(now, victim) {
+                return Some(self.evict(now, victim));
+            }
+        }
     }
 
-    /// Evicts one replica and says how many bytes that freed.
+    /// Evicts one replica and says how many bytes that freed. With the last replica of a member the
+    /// rest of its group begins to go.
     pub(super) fn evict(&mut self, now: Moment, victim: RangeHandle) -> u64 {
+        let freed_bytes = self.ledger.ranges().length_bytes(victim);
+        let group = self.ledger.group_name(self.ledger.owner(victim));
+        if self.evict_alone(now, victim) {
+            self.evict_group(group);
+        }
+        freed_bytes
+    }
+
+    /// Evicts one replica and says whether its object is gone with it.
+    pub(super) fn evict_alone(&mut self, now: Moment, victim: RangeHandle) -> bool {
         let index = self.ledger.ranges().segment(victim);
         let freed_bytes = self.ledger.ranges().length_bytes(victim);
         debug_assert!(!self.leased(self.ledger.owner(victim), now), "lease: a leased range stays");
-        if self.erase_replica(now, victim, None) {
-            self.counters.evicted_objects += 1;
-        }
+        let gone = self.erase_replica(now, victim, None);
+        self.counters.evicted_objects += u64::from(gone);
         self.counters.evicted_bytes += freed_bytes;
         let segment = self.segments.at_mut(index);
         segment.evicted_total_bytes += freed_bytes;
         self.room_made |= !self.parked.is_empty();
-        freed_bytes
+        gone
     }
 
     /// Removes an object with all that the shard knows of it.

@@ -77,7 +77,11 @@ impl Shard {
             // The pool is at rest too, and this is its last order.
             ShardMessage::Pool(PoolOrder::Quiesced) => self.rest = Rest::PoolQuiesced,
             // What other shards freed before they came to rest is free or held here.
-            ShardMessage::Peer(PeerMessage::EvictAlien { .. }) => {}
+            ShardMessage::Peer(
+                PeerMessage::EvictAlien { .. }
+                | PeerMessage::GroupLeased { .. }
+                | PeerMessage::GroupEvicted { .. },
+            ) => {}
             ShardMessage::Peer(message) => self.take_peer_message(now, message),
             // Orders that crossed the shard's last report. Pages that are granted now stay unused:
             // the handoff says which ranges are used, not whose the pages are.
@@ -322,6 +326,7 @@ impl Export<'_> {
                 .until(object)
                 .map(|until| until.since_ms(self.now))
                 .filter(|left_ms| flags.soft_pin && *left_ms > 0),
+            side: shard.ledger.side_record(object),
         }))
     }
 }

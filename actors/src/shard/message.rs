@@ -1,5 +1,7 @@
 //! What a shard hears and what it says.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use mooring_proto::error::Refusal;
 use mooring_proto::limits::KEY_BYTES_MAX;
@@ -40,8 +42,9 @@ pub enum ShardMessage {
     Quiesce,
 }
 
-/// What one shard tells another about ranges of its objects that lie in the other's spans.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What one shard tells another: about ranges of its objects that lie in the other's spans, and about
+/// groups of which the other may have members.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerMessage {
     /// To the owner of the span: the object of this range is gone.
     FreeForeign {
@@ -60,6 +63,16 @@ pub enum PeerMessage {
         alien: RangeHandle,
         /// The put of the object. A range of any other put is not meant.
         sequence: u64,
+    },
+    /// A member of a group was leased just now. At most one such hint for each group in half a lease.
+    GroupLeased {
+        /// Which group.
+        name: Arc<[u8]>,
+    },
+    /// A member of a group was evicted, so the others may go too unless somebody leases one.
+    GroupEvicted {
+        /// Which group.
+        name: Arc<[u8]>,
     },
     /// The sender has come to rest: this is the last that it says.
     Quiesced,

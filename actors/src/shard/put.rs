@@ -184,7 +184,7 @@ impl Shard {
             hash: start.hash,
             size_bytes: start.put.size_bytes,
             sequence,
-            hard_pin: start.options.hard_pin || replaced.is_some_and(|replaced| replaced.hard_pin),
+            hard_pin: start.options.hard_pin || replaced.as_ref().is_some_and(|old| old.hard_pin),
             ranges,
         };
         let Ok(object) = self.ledger.reserve(&mut self.segments, reservation) else {
@@ -205,11 +205,11 @@ impl Shard {
                 started: now,
                 replicas: start.options.replicas,
                 soft_pin_ttl_ms: start.soft_pin_ttl_ms(),
-                inherited_soft_pin_until: replaced.and_then(|replaced| replaced.soft_pin_until),
+                inherited_soft_pin_until: replaced.as_ref().and_then(|old| old.soft_pin_until),
                 soft_pin: start.extra.soft_pin,
             },
         );
-        self.ledger.note_data_type(object, start.extra.data_type);
+        self.note_extra(object, &start.extra, replaced.as_ref());
         if let Some(replaced) = replaced {
             self.replace(now, replaced);
         }

@@ -24,7 +24,7 @@ impl Shard {
             self.look_ahead(batch, index);
             let answer = match self.find_readable(batch, index) {
                 Ok(object) => {
-                    self.ledger.lease(object, until);
+                    self.lease(now, object, until);
                     self.counters.get_hits += 1;
                     Ok(self.located(object))
                 }
@@ -44,7 +44,7 @@ impl Shard {
             self.look_ahead(batch, index);
             let found = self.find_readable(batch, index);
             if let (Ok(object), true) = (found, lease) {
-                self.ledger.lease(object, until);
+                self.lease(now, object, until);
             }
             answers.push(found.is_ok());
         }

@@ -85,7 +85,7 @@ impl Shard {
 
     /// Whether an object may be removed without force: nobody leases it.
     pub(super) fn removable(&self, now: Moment, object: ObjectHandle) -> Result<(), Refusal> {
-        let leased_until = self.ledger.objects().lease_until(object);
+        let leased_until = self.stays_until(object);
         if leased_until <= now {
             return Ok(());
         }

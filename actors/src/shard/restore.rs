@@ -245,6 +245,7 @@ impl ShardRestore {
         if let Some(left_ms) = object.soft_pin_left_ms {
             self.shard.soft_pins.add(handle, Moment::from_ms(left_ms));
         }
+        self.shard.ledger.restore_side(handle, &object.side);
         self.objects += 1;
         let (size_bytes, sequence) = (object.size_bytes, object.sequence);
         Ok(RestoredObject { handle, size_bytes, sequence })

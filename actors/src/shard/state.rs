@@ -43,6 +43,8 @@ pub struct Shard {
     pub(super) rest: Rest,
     /// Other shards that have said their last word.
     pub(super) peers_at_rest: u16,
+    /// Hints on groups that other shards were given since the last tick.
+    pub(super) hints: usize,
 }
 
 impl Shard {
@@ -64,6 +66,7 @@ impl Shard {
             continue_asked: false,
             rest: Rest::default(),
             peers_at_rest: 0,
+            hints: 0,
         }
     }
 
@@ -226,6 +229,7 @@ impl Shard {
     /// What time alone changes: leases and holds end, unfinished puts time out, waiting puts are
     /// refused, and what the pool has not been told yet is reported.
     fn tick(&mut self, now: Moment, effects: &mut Vec<ShardEffect>) {
+        self.hints = 0;
         self.discard_unfinished(now, TICK_BUDGET);
         self.end_soft_pins(now);
         if self.ledger.release_holds(&mut self.segments, now, TICK_BUDGET) > 0 {
@@ -250,13 +254,17 @@ impl Shard {
     fn slice(&mut self, now: Moment, effects: &mut Vec<ShardEffect>) {
         self.evict_ordered(now);
         self.sweep_slice(now, effects);
+        self.walk_groups(now);
         if self.ledger.keys_need_cleaning() {
             self.ledger.clean_keys(CLEAN_BUDGET_BYTES);
         }
     }
 
     fn work_left(&self) -> bool {
-        !self.sweeps.is_empty() || self.eviction_due() || self.ledger.keys_need_cleaning()
+        !self.sweeps.is_empty()
+            || self.eviction_due()
+            || self.ledger.groups().walk().is_some()
+            || self.ledger.keys_need_cleaning()
     }
 
     /// When every hold and lease that the master before has handed over is over. They may last

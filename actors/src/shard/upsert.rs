@@ -4,6 +4,8 @@
 //! before; from then on it is gone like one that was removed by force, and the ranges are held for
 //! as long as somebody may still read or write them. Nothing is ever written in place.
 
+use std::sync::Arc;
+
 use mooring_proto::error::ErrorCode;
 
 use super::message::{GROUP_BYTES_MAX, PutExtras, SoftPinAction};
@@ -53,12 +55,14 @@ impl<'a> Extra<'a> {
 }
 
 /// What a key has that an upsert replaces.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Replaced {
     object: ObjectHandle,
     pub(super) hard_pin: bool,
     /// The end of its soft pin, if that has not come.
     pub(super) soft_pin_until: Option<Moment>,
+    /// The name of its group.
+    group: Option<Arc<[u8]>>,
 }
 
 impl Start<'_> {
@@ -85,7 +89,23 @@ impl Shard {
             object,
             hard_pin: reachable && self.ledger.objects().flags(object).hard_pin,
             soft_pin_until: soft_pin_until.filter(|until| reachable && *until > now),
+            group: self.ledger.group_name(object).filter(|_| reachable),
         })
+    }
+
+    /// Notes beside a new object what its writer has said of it, or has left to what it replaces.
+    pub(super) fn note_extra(
+        &mut self,
+        object: ObjectHandle,
+        extra: &Extra<'_>,
+        replaced: Option<&Replaced>,
+    ) {
+        self.ledger.note_data_type(object, extra.data_type);
+        let inherited = replaced.and_then(|replaced| replaced.group.as_deref());
+        let group = extra.group.or(inherited).filter(|name| !name.is_empty());
+        if let Some(name) = group {
+            self.ledger.join_group(object, name);
+        }
     }
 
     /// Removes what was replaced. Its ranges are held until nobody reads or writes them any more.

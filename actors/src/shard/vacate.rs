@@ -165,7 +165,7 @@ impl Shard {
         let blocked_until = match self.unfinished.of(object) {
             Some(put) => Some(put.started.after_ms(self.config.put_release_timeout_ms)),
             None if objects.flags(object).hard_pin => Some(Moment::from_ms(u64::MAX)),
-            None => Some(objects.lease_until(object)).filter(|until| *until > now),
+            None => Some(self.stays_until(object)).filter(|until| *until > now),
         };
         let length_bytes = self.ledger.ranges().length_bytes(range);
         let weight = if objects.flags(object).soft_pin { SOFT_PIN_WEIGHT } else { 1 };
@@ -181,7 +181,7 @@ impl Shard {
         let objects = self.ledger.objects();
         objects.state(object) == ObjectState::Readable
             && !objects.flags(object).hard_pin
-            && objects.lease_until(object) <= now
+            && self.stays_until(object) <= now
     }
 
     /// Returns free pages that the pool asks for.

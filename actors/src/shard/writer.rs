@@ -32,8 +32,10 @@ impl Shard {
         self.each_written(client, batch, |shard, index, written| match written {
             Written::Unfinished(object) => {
                 shard.end_put(now, object)?;
-                let checksum = checksums.get(index).copied().flatten();
-                shard.ledger.note_writer(object, client, checksum);
+                shard.ledger.note_writer(object, client);
+                if let Some(checksum) = checksums.get(index).copied().flatten() {
+                    shard.ledger.note_checksum(object, checksum);
+                }
                 Ok(())
             }
             // A repeated end. What the first one has said stands.

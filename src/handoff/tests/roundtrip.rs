@@ -1,7 +1,8 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
-use mooring_actors::handoff::{ExportError, ObjectRecord, RangeRecord, RecordSink};
+use mooring_actors::handoff::{ExportError, ObjectRecord, RangeRecord, RecordSink, SideRecord};
+use mooring_proto::ClientId;
 use proptest::prelude::*;
 
 use super::sample::{
@@ -43,6 +44,7 @@ fn records() -> impl Strategy<Value = Vec<Owned>> {
                         idle_ms: if kind.is_multiple_of(2) { 0 } else { second },
                         hard_pin: kind == 5,
                         soft_pin_left_ms: (kind > 6).then_some(second),
+                        side: side(kind, second),
                     };
                     Owned::Object { key, fields }
                 }
@@ -50,6 +52,18 @@ fn records() -> impl Strategy<Value = Vec<Owned>> {
         }
         records
     })
+}
+
+/// What some objects have, by their kind.
+fn side(kind: u8, number: u64) -> SideRecord<'static> {
+    match kind {
+        5 => SideRecord { checksum: Some(number), ..SideRecord::default() },
+        6 => {
+            SideRecord { writer: Some(ClientId(u128::MAX)), data_type: 9, ..SideRecord::default() }
+        }
+        7 => SideRecord { group: b"", data_type: 255, ..SideRecord::default() },
+        _ => SideRecord::default(),
+    }
 }
 
 /// A file of several chunks.

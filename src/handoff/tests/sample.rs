@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mooring_actors::handoff::{
     ClientRecord, ExportError, ObjectRecord, PoolRecord, RangePlace, RangeRecord, RecordSink,
-    RemnantRecord, SegmentRecord, ShardRecord,
+    RemnantRecord, SegmentRecord, ShardRecord, SideRecord,
 };
 use mooring_proto::message::segment::Segment;
 use mooring_proto::{ClientId, Incarnation, SegmentId};
@@ -40,7 +40,11 @@ impl Owned {
         match *record {
             RangeRecord::Object(object) => Owned::Object {
                 key: object.key.to_vec(),
-                fields: ObjectRecord { key: b"", ..object },
+                fields: ObjectRecord {
+                    key: b"",
+                    side: SideRecord { group: b"", ..object.side },
+                    ..object
+                },
             },
             RangeRecord::Replica { place, ordinal } => {
                 Owned::Other(RangeRecord::Replica { place, ordinal })
@@ -77,6 +81,7 @@ pub(in crate::handoff) fn object(place: RangePlace, key: &[u8]) -> Owned {
         idle_ms: 3_600_000,
         hard_pin: false,
         soft_pin_left_ms: None,
+        side: SideRecord::default(),
     };
     Owned::Object { key: key.to_vec(), fields }
 }
@@ -103,6 +108,7 @@ pub(in crate::handoff) fn ranges(shard: u32) -> Vec<Owned> {
         idle_ms: 0,
         hard_pin: true,
         soft_pin_left_ms: Some(0),
+        side: SideRecord::default(),
     };
     vec![
         object(place(0, 0), b""),
