@@ -101,7 +101,8 @@ pub(crate) struct MasterArgs {
     pub(super) eviction_ratio: f64,
 
     /// Which segment a put tries first, if it prefers none: the roomier of two at random, one at
-    /// random, or the one of six with the highest share of free bytes
+    /// random, the one of six with the highest share of free bytes, or for clients of Mooncake one on
+    /// the host of the writer
     #[arg(long, value_enum, default_value_t = AllocationStrategy::TwoChoices, value_name = "NAME")]
     #[arg(help_heading = "Objects")]
     pub(super) allocation_strategy: AllocationStrategy,
@@ -132,6 +133,8 @@ pub(super) enum AllocationStrategy {
     Random,
     /// The roomiest of six in a row.
     FreeRatioFirst,
+    /// Of clients of Mooncake: on the host of the writer, else the roomier of two at random.
+    LocalFirst,
 }
 
 /// Where shards run.

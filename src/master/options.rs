@@ -95,7 +95,7 @@ impl MasterOptions {
             metrics: SocketAddr::new(args.metrics_address, args.metrics_port),
             identity,
             mooncake_port: args.mooncake.mooncake_port,
-            mooncake: MooncakeOptions::default(),
+            mooncake: mooncake_options(args)?,
             metadata: metadata(&args.mooncake),
             shards,
             layout,
@@ -121,6 +121,20 @@ impl MasterOptions {
         names.extend(self.rpc_address.map(|address| address.to_string()));
         names
     }
+}
+
+fn mooncake_options(args: &MasterArgs) -> Result<MooncakeOptions, CommandError> {
+    let (ttl, max) = (args.mooncake.default_kv_soft_pin_ttl, args.mooncake.max_kv_soft_pin_ttl);
+    if ttl > max {
+        return Err(CommandError::Arguments(format!(
+            "--default-kv-soft-pin-ttl ({ttl:?}) must not be above --max-kv-soft-pin-ttl ({max:?})"
+        )));
+    }
+    Ok(MooncakeOptions {
+        soft_pin_ttl_ms: in_ms(ttl),
+        soft_pin_ttl_max_ms: in_ms(max),
+        local_first: args.allocation_strategy == args::AllocationStrategy::LocalFirst,
+    })
 }
 
 fn metadata(args: &MooncakeArgs) -> Option<SocketAddr> {
@@ -198,7 +212,9 @@ fn settings(args: &MasterArgs) -> Result<Settings, CommandError> {
         eviction_ratio: ratio,
         pending_timeout_ms: Some(in_ms(args.handoff.handoff_segment_deadline_sec)),
         allocation_strategy: match args.allocation_strategy {
-            args::AllocationStrategy::TwoChoices => AllocationStrategy::TwoChoices,
+            args::AllocationStrategy::TwoChoices | args::AllocationStrategy::LocalFirst => {
+                AllocationStrategy::TwoChoices
+            }
             args::AllocationStrategy::Random => AllocationStrategy::Random,
             args::AllocationStrategy::FreeRatioFirst => AllocationStrategy::FreeRatioFirst,
         },

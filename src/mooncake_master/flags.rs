@@ -66,15 +66,7 @@ use Kind::{Int32, Int64, Real, Switch, Text, Uint32, Uint64};
 
 /// All flags of release 0.3.13, in the order of their names.
 pub(super) const FLAGS: [Flag; 97] = [
-    flag(
-        "allocation_strategy",
-        Text,
-        "random",
-        Only(
-            &["random", "free_ratio_first", "local_first", "ssd_free_ratio_first"],
-            "give random: the master chooses by free space, and there is no CXL memory",
-        ),
-    ),
+    flag("allocation_strategy", Text, "random", Mapped),
     flag(
         "allow_evict_soft_pinned_objects",
         Switch,
@@ -96,7 +88,7 @@ pub(super) const FLAGS: [Flag; 97] = [
     flag("cxl_path", Text, "/dev/dax0.0", NoEffect(CXL)),
     flag("cxl_size", Uint64, "8589934592", NoEffect(CXL)),
     flag("default_kv_lease_ttl", Text, "10000", Mapped),
-    flag("default_kv_soft_pin_ttl", Text, "1800000", NoEffect(SOFT_PINS)),
+    flag("default_kv_soft_pin_ttl", Text, "1800000", Mapped),
     flag("dynamic_replication_admission_qps_threshold", Real, "0.8", NoEffect(REPLICAS)),
     flag("dynamic_replication_heat_window_seconds", Uint32, "10", NoEffect(REPLICAS)),
     flag("dynamic_replication_max_memory_replicas", Uint64, "2", NoEffect(REPLICAS)),
@@ -196,7 +188,7 @@ pub(super) const FLAGS: [Flag; 97] = [
     flag("kv_events_model_name", Text, "", NoEffect(EVENTS)),
     flag("kv_events_queue_capacity", Uint32, "65536", NoEffect(EVENTS)),
     flag("kv_events_tenant_id", Text, "default", NoEffect(EVENTS)),
-    flag("max_kv_soft_pin_ttl", Text, "86400000", NoEffect(SOFT_PINS)),
+    flag("max_kv_soft_pin_ttl", Text, "86400000", Mapped),
     flag("max_retry_attempts", Uint32, "10", NoEffect(JOBS)),
     flag("max_threads", Int32, "16", NoEffect(THREADS)),
     flag("max_total_finished_tasks", Uint32, "10000", NoEffect(JOBS)),
@@ -270,7 +262,6 @@ const SNAPSHOTS: &str = "it is for periodic snapshots, and there are none";
 const REPLICAS: &str = "objects have the replicas that their writers ask for";
 const THREADS: &str =
     "the number of threads follows the cores; --shards and --shard-layout divide them";
-const SOFT_PINS: &str = "soft pins have no time limit";
 const TENANTS: &str = "there are no tenants";
 const CXL: &str = "there is no CXL memory";
 

@@ -84,11 +84,11 @@ fn settings_may_stand_in_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("master.yaml");
     let text = "port: 0\nmetrics_port: 0\nmetrics_host: 127.0.0.1\nclient_live_ttl_sec: 60\n\
-                allocation_strategy: local_first\nsomething_else: 1\n";
+                max_threads: 4\nsomething_else: 1\n";
     fs::write(&path, text).unwrap();
     let process = Process::serving(&["mooncake-master", "--config_path", path.to_str().unwrap()]);
     let log = process.log();
-    assert!(log.contains("\"allocation_strategy, something_else\""), "{log}");
+    assert!(log.contains("\"max_threads, something_else\""), "{log}");
 }
 
 #[test]

@@ -18,12 +18,12 @@ use crate::frontend::bulk::wrong_answer;
 
 /// The name by which people know a segment.
 pub(super) fn name_of(segment: &Segment) -> &str {
-    &segment.endpoint
+    segment.transfer_engine.as_ref().map_or(&segment.endpoint, |engine| &engine.name)
 }
 
 /// The transport that reaches it.
-pub(super) fn protocol_of(_segment: &Segment) -> &str {
-    "quic"
+pub(super) fn protocol_of(segment: &Segment) -> &str {
+    segment.transfer_engine.as_ref().map_or("quic", |engine| &engine.protocol)
 }
 
 /// All mounted segments.

@@ -1,8 +1,11 @@
 //! The flags for users of Mooncake's clients and transfer engine.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use clap::Args;
+
+use crate::config::milliseconds;
 
 /// What is opened for them.
 #[derive(Args, Clone, Debug)]
@@ -13,6 +16,16 @@ pub(crate) struct MooncakeArgs {
     #[arg(long, num_args = 0..=1, default_missing_value = "50051", value_name = "PORT")]
     #[arg(help_heading = "Mooncake")]
     pub(in crate::master) mooncake_port: Option<u16>,
+
+    /// How long a soft pin of a client of Mooncake lasts for which it names no time
+    #[arg(long, default_value = "30m", value_name = "TIME", value_parser = milliseconds)]
+    #[arg(help_heading = "Mooncake")]
+    pub(in crate::master) default_kv_soft_pin_ttl: Duration,
+
+    /// The longest soft pin that a client of Mooncake may ask for
+    #[arg(long, default_value = "24h", value_name = "TIME", value_parser = milliseconds)]
+    #[arg(help_heading = "Mooncake")]
+    pub(in crate::master) max_kv_soft_pin_ttl: Duration,
 
     /// Serve the metadata store of Mooncake's transfer engine over HTTP, at /metadata; it is bounded,
     /// knows no authentication, and begins empty at each start

@@ -133,3 +133,18 @@ fn what_does_not_fit_together_is_refused_with_both_names() {
         assert!(names.iter().all(|name| error.contains(name)), "{line}: {error}");
     }
 }
+
+#[test]
+fn what_clients_of_mooncake_may_pin_has_a_default_below_its_bound() {
+    let by_default = options("--dev").unwrap().mooncake;
+    assert_eq!(
+        (by_default.soft_pin_ttl_ms, by_default.soft_pin_ttl_max_ms),
+        (1_800_000, 86_400_000)
+    );
+    assert!(!by_default.local_first);
+    let chosen = options("--dev --allocation-strategy local-first --default-kv-soft-pin-ttl 5");
+    let chosen = chosen.unwrap().mooncake;
+    assert!(chosen.local_first && chosen.soft_pin_ttl_ms == 5);
+    let wrong = options("--dev --max-kv-soft-pin-ttl 1m").unwrap_err();
+    assert!(wrong.contains("--default-kv-soft-pin-ttl"), "{wrong}");
+}
