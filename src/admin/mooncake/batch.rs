@@ -190,6 +190,7 @@ mod tests {
             size_bytes: 1 << 20,
             endpoint: "somewhere:1".to_owned(),
             certificate_sha256: None,
+            transfer_engine: None,
         };
         let entry = SegmentEntry { slot: 3, generation: 2, client: ClientId(1), segment };
         SegmentTable { epoch: 1, segments: vec![entry] }
