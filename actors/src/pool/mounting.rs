@@ -7,7 +7,7 @@ use mooring_proto::limits::{
     NAME_BYTES_MAX, REMOUNT_SEGMENTS_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
 };
 use mooring_proto::message::segment::{MountGrant, MountRequest, Segment, TransferEngine};
-use mooring_proto::{ClientId, SegmentId};
+use mooring_proto::{ClientId, Incarnation, SegmentId};
 
 use super::Pool;
 use super::message::{Mount, PoolEffect, PoolOrder, SegmentSlot};
@@ -83,7 +83,7 @@ impl Pool {
         for (planned, request) in plan.entries.into_iter().zip(mounts) {
             let grant = match planned {
                 Planned::Known(mount) => {
-                    if self.is_of_another_master(&request) {
+                    if self.names_another_master(&request) {
                         self.rest_again(now, mount);
                     }
                     self.grant_of(mount)
@@ -186,13 +186,19 @@ impl Pool {
         request.mounted_with.is_some_and(|with| with != self.config.incarnation)
     }
 
+    /// The same of one that its owner can tell. A store of Mooncake cannot, and says so each time it
+    /// mounts again; what is known here already it has mounted with this master.
+    fn names_another_master(&self, request: &MountRequest) -> bool {
+        self.is_of_another_master(request) && request.mounted_with != Some(Incarnation::UNNAMED)
+    }
+
     /// Whether a segment that is mounted here was mounted with another master since, which may have
     /// written over anything. Its owner then names that one. It also does when it has not got the
     /// answer to its last mount here; but then the other one is the master that handed the segment
     /// over, which is gone, or the segment still rests and nothing was placed there.
     fn was_elsewhere(&self, known: &MountedSegment, request: &MountRequest) -> bool {
         let resting = matches!(known.phase, Phase::Quarantined { .. });
-        self.is_of_another_master(request)
+        self.names_another_master(request)
             && request.mounted_with != known.handed_over_by
             && !(resting && known.handed_over_by.is_none())
     }

@@ -339,3 +339,21 @@ fn memory_of_a_master_that_nobody_names_rests_before_it_is_used_again() {
     bench.mount_again(ALICE, known, Some(Incarnation::UNNAMED)).unwrap();
     assert_eq!(bench.uses()[0].state, SegmentState::Quarantined);
 }
+
+#[test]
+fn a_store_that_cannot_name_its_master_may_mount_again_what_is_mounted() {
+    let mut bench = Bench::new(1);
+    let known = mooncake(segment(1, 8 * MIB), "node");
+    let grant = bench.mount(ALICE, known.clone()).unwrap();
+    for _ in 0..2 {
+        let again = bench.mount_again(ALICE, known.clone(), Some(Incarnation::UNNAMED));
+        assert_eq!(again.unwrap(), grant);
+    }
+    assert_eq!(bench.uses()[0].state, SegmentState::Open);
+    let mut bench = Bench::new(1);
+    for _ in 0..3 {
+        bench.mount_again(ALICE, known.clone(), Some(Incarnation::UNNAMED)).unwrap();
+        bench.wait_ms(4_000);
+    }
+    assert_eq!(bench.uses()[0].state, SegmentState::Open, "it rests once");
+}
