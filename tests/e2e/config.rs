@@ -7,7 +7,7 @@ use crate::harness::{mooring, run};
 
 /// A value for every flag of `mooring master` that is not its default, as the effective
 /// configuration shows it.
-const MASTER: [(&str, &str); 33] = [
+const MASTER: [(&str, &str); 36] = [
     ("rpc-port", "1234"),
     ("rpc-address", "127.0.0.2"),
     ("metrics-port", "1235"),
@@ -24,6 +24,9 @@ const MASTER: [(&str, &str); 33] = [
     ("put-start-release-timeout-sec", "700"),
     ("eviction-high-watermark-ratio", "0.8"),
     ("eviction-ratio", "0.1"),
+    ("allocation-strategy", "random"),
+    ("default-kv-soft-pin-ttl", "10m"),
+    ("max-kv-soft-pin-ttl", "10h"),
     ("mooncake-port", "1236"),
     ("enable-http-metadata-server", "true"),
     ("http-metadata-server-port", "1237"),

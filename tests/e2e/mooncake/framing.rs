@@ -80,7 +80,7 @@ fn a_client_of_another_release_is_told_in_the_log_once_with_both_types() {
     let log = master.process.log();
     let told: Vec<_> = log.lines().filter(|line| line.contains("another release")).collect();
     assert_eq!(told.len(), 1, "{log}");
-    assert!(told[0].contains("Ping") && told[0].contains("uint64"), "{}", told[0]);
+    assert!(told[0].contains("Ping") && told[0].contains("u64"), "{}", told[0]);
 }
 
 #[test]

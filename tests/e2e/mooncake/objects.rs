@@ -29,13 +29,16 @@ fn get(key: &str) -> GetReplicaList<'_> {
     GetReplicaList { key: key.into(), tenant: TENANT }
 }
 
+/// The address and the size of each replica.
+type Places = Vec<(u64, u64)>;
+
 /// Where a put may be written.
 fn started<
     R: for<'r> Request<Reply<'r> = Expected<Vec<mooring_proto::mooncake::Descriptor<'r>>>>,
 >(
     client: &mut Client,
     request: &R,
-) -> Expected<Vec<(u64, u64)>> {
+) -> Expected<Places> {
     client.call(request, |answer| {
         answer.map(|replicas| {
             assert!(replicas.iter().all(|it| it.status == ReplicaStatus::PROCESSING));
@@ -45,7 +48,7 @@ fn started<
 }
 
 /// Where an object can be read, and its checksum.
-fn read(client: &mut Client, key: &str) -> Expected<(Vec<(u64, u64)>, Option<u64>)> {
+fn read(client: &mut Client, key: &str) -> Expected<(Places, Option<u64>)> {
     client.call(&get(key), |answer| {
         answer.map(|found| {
             assert!(found.replicas.iter().all(|it| it.status == ReplicaStatus::COMPLETE));
@@ -55,7 +58,7 @@ fn read(client: &mut Client, key: &str) -> Expected<(Vec<(u64, u64)>, Option<u64
     })
 }
 
-fn put(client: &mut Client, key: &str, bytes: u64) -> Vec<(u64, u64)> {
+fn put(client: &mut Client, key: &str, bytes: u64) -> Places {
     let places = started(client, &start(WRITER, key, bytes)).unwrap();
     client.call(&end(WRITER, key, None), Expected::unwrap);
     places
