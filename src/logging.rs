@@ -60,7 +60,12 @@ pub(crate) fn start(args: &LogArgs, subject: Subject) -> Result<(), CommandError
         LogFormat::Human => true,
         LogFormat::Json => false,
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // By default a line that cannot be written is told on the same standard error, and that panics:
+    // a full disk or a dead reader of the log would end the process.
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
     // A second start is a test in the same process; the first log stays.
     let _ = if human {
         builder.with_ansi(terminal).try_init()

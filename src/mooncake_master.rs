@@ -59,11 +59,12 @@ pub(crate) fn translate(
         let _ = std::io::stdout().write_all(text.as_bytes());
         Ok(Asked::Told)
     };
-    match given::read(&arguments, &master_flags(command))? {
+    let master = master_flags(command);
+    match given::read(&arguments, &master)? {
         Line::Help => told(help::text()),
         Line::Version => told(help::version()),
         Line::Run(settings) => {
-            let plan = map::plan(settings)?;
+            let plan = map::plan(settings, &master)?;
             let start = [OsString::from("mooring"), "master".into()];
             let arguments = start.into_iter().chain(plan.flags.into_iter().map(OsString::from));
             Ok(Asked::Master { arguments: arguments.collect(), ineffective: plan.ineffective })

@@ -119,6 +119,23 @@ pub struct SegmentTable {
     pub segments: Vec<SegmentEntry>,
 }
 
+/// How readers and writers reach memory. A master holds only one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Over QUIC.
+    Quic,
+    /// By Mooncake's transfer engine.
+    TransferEngine,
+}
+
+impl SegmentTable {
+    /// Whether there are segments, and clients that reach memory this way cannot use them.
+    pub fn is_reached_otherwise(&self, reach: Reach) -> bool {
+        let by_engine = |row: &SegmentEntry| row.segment.transfer_engine.is_some();
+        self.segments.first().is_some_and(|row| by_engine(row) != (reach == Reach::TransferEngine))
+    }
+}
+
 /// A suspected client that should be asked to ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionNeeded {

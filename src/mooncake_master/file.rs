@@ -7,14 +7,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::flags::{self, Kind};
-use super::given::{Given, Owner};
+use super::given::{Given, MasterFlags, Owner};
 use super::values;
 use crate::command::CommandError;
 
 /// What a file sets.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct FileSettings {
-    /// Flags of the table.
+    /// Flags of the table, and of `mooring master` alone.
     pub(super) settings: Vec<Given>,
     /// Keys that are no flags. That program passes over them.
     pub(super) unknown: Vec<String>,
@@ -25,7 +25,7 @@ pub(super) struct FileSettings {
 /// # Errors
 /// Arguments, naming the file and the key: for one that cannot be read, has another form, or holds a
 /// value that its flag does not take.
-pub(super) fn read(path: &Path) -> Result<FileSettings, CommandError> {
+pub(super) fn read(path: &Path, master: &MasterFlags) -> Result<FileSettings, CommandError> {
     let wrong =
         |text: String| CommandError::Arguments(format!("--config_path={}: {text}", path.display()));
     let pairs_of: fn(&str) -> Result<Pairs, String> = match path
@@ -37,12 +37,12 @@ pub(super) fn read(path: &Path) -> Result<FileSettings, CommandError> {
         _ => return Err(wrong("allowed is a file that ends in .json, .yaml or .yml".to_owned())),
     };
     let text = text_of(path).map_err(wrong)?;
-    settings_of(pairs_of(&text).map_err(wrong)?).map_err(|error| wrong(error.to_string()))
+    settings_of(pairs_of(&text).map_err(wrong)?, master).map_err(|error| wrong(error.to_string()))
 }
 
 type Pairs = Vec<(String, String)>;
 
-fn settings_of(pairs: Pairs) -> Result<FileSettings, CommandError> {
+fn settings_of(pairs: Pairs, master: &MasterFlags) -> Result<FileSettings, CommandError> {
     let mut found = FileSettings::default();
     for (key, value) in pairs {
         let name = if key == CLIENT_TTL_KEY { "client_ttl" } else { key.as_str() };
@@ -55,7 +55,17 @@ fn settings_of(pairs: Pairs) -> Result<FileSettings, CommandError> {
                 let value = values::checked(flag, &value)?;
                 found.settings.push(Given { name: name.to_owned(), value, owner: Owner::Table });
             }
-            None => found.unknown.push(key),
+            None => match master.iter().find(|(known, _)| *known == key) {
+                // A flag of the master's own, which says how the index outlives a restart, for one.
+                Some((_, true)) => {
+                    let value = values::checked_switch(&key, &value)?;
+                    found.settings.push(Given { name: key, value, owner: Owner::Master });
+                }
+                Some((_, false)) => {
+                    found.settings.push(Given { name: key, value, owner: Owner::Master });
+                }
+                None => found.unknown.push(key),
+            },
         }
     }
     Ok(found)
@@ -159,7 +169,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(name);
         std::fs::write(&path, text).unwrap();
-        read(&path).map_err(|error| error.to_string())
+        read(&path, &Vec::new()).map_err(|error| error.to_string())
     }
 
     fn pairs(found: &FileSettings) -> Vec<(&str, &str)> {
@@ -213,7 +223,7 @@ mod tests {
             let error = read_as(name, text).unwrap_err();
             assert!(error.contains(part) && error.contains(name), "{text}: {error}");
         }
-        let error = read(Path::new("/nowhere/a.yaml")).unwrap_err().to_string();
+        let error = read(Path::new("/nowhere/a.yaml"), &Vec::new()).unwrap_err().to_string();
         assert!(error.contains("/nowhere/a.yaml"), "{error}");
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::file::{self, FileSettings};
 use super::flags::{self, Fate};
-use super::given::{Given, Owner};
+use super::given::{Given, MasterFlags, Owner};
 use super::values::{address, duration_ms, port};
 use crate::command::CommandError;
 
@@ -23,13 +23,14 @@ pub(super) struct Plan {
 ///
 /// # Errors
 /// Arguments, naming the flag: if its value is of no use, or would be a promise that cannot be kept.
-pub(super) fn plan(line: Vec<Given>) -> Result<Plan, CommandError> {
+pub(super) fn plan(line: Vec<Given>, master: &MasterFlags) -> Result<Plan, CommandError> {
     let path = line.iter().rev().find(|it| it.name == "config_path").map(|it| it.value.clone());
     let file = match path {
-        Some(path) if !path.is_empty() => file::read(Path::new(&path))?,
+        Some(path) if !path.is_empty() => file::read(Path::new(&path), master)?,
         _ => FileSettings::default(),
     };
-    let mut ineffective = file.unknown;
+    let mut ineffective: Vec<String> =
+        file.unknown.into_iter().map(|key| format!("{key} (unknown)")).collect();
     let mut set = BTreeMap::new();
     let mut flags = Vec::new();
     for given in file.settings.into_iter().chain(line) {

@@ -88,7 +88,7 @@ fn settings_may_stand_in_a_file() {
     fs::write(&path, text).unwrap();
     let process = Process::serving(&["mooncake-master", "--config_path", path.to_str().unwrap()]);
     let log = process.log();
-    assert!(log.contains("\"max_threads, something_else\""), "{log}");
+    assert!(log.contains("\"max_threads, something_else (unknown)\""), "{log}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use mooring_proto::message::inspect::StatsRequest;
 use mooring_proto::message::session::PingRequest;
 use mooring_proto::{ErrorCode, close};
 
-use crate::harness::{Master, run};
+use crate::harness::{Master, mooring, page_at, run};
 use crate::peer::{Answer, Dial, Peer, in_time, tiny_windows};
 
 #[test]
@@ -259,4 +259,37 @@ fn the_version_is_that_of_the_release() {
     assert_eq!(output.status.code(), Some(0));
     let expected = concat!("mooring ", env!("CARGO_PKG_VERSION"), "\n");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+}
+
+#[test]
+fn a_log_that_nobody_takes_any_more_does_not_end_the_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let ready = directory.path().join("ready.json");
+    let flags =
+        ["master", "--dev", "--rpc-port", "0", "--metrics-port", "0", "--log-level", "debug"];
+    let mut master = mooring(&flags)
+        .args(["--ready-file", ready.to_str().unwrap()])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !ready.exists() {
+        assert!(std::time::Instant::now() < until, "it does not serve");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let told: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&ready).unwrap()).unwrap();
+    let metrics = told["metrics"].as_str().unwrap().parse().unwrap();
+    drop(master.stderr.take());
+    // It says so when it reloads, and each page is a connection to say something about.
+    let pid = libc::pid_t::try_from(master.id()).unwrap();
+    // SAFETY: `kill` touches no memory; the child was not waited for, so the id is its own.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGHUP) }, 0);
+    for _ in 0..3 {
+        assert_eq!(page_at(metrics, "/ready").0, 200);
+    }
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+    assert!(master.wait().unwrap().success());
 }

@@ -27,6 +27,7 @@ pub(crate) struct FunctionCounters {
 /// All counters of the front end.
 pub(crate) struct MooncakeCounters {
     functions: Vec<FunctionCounters>,
+    told_other_fleet: AtomicBool,
     /// Connections that are open now.
     pub(crate) open: AtomicUsize,
     /// Connections that were accepted.
@@ -46,6 +47,7 @@ impl Default for MooncakeCounters {
         let functions = Function::ALL.iter().map(|_| FunctionCounters::default()).collect();
         MooncakeCounters {
             functions,
+            told_other_fleet: AtomicBool::new(false),
             open: AtomicUsize::new(0),
             connections: Counter::default(),
             connections_refused: Counter::default(),
@@ -60,6 +62,18 @@ impl MooncakeCounters {
     /// The counters of one function.
     pub(crate) fn function(&self, function: Function) -> &FunctionCounters {
         &self.functions[function as usize]
+    }
+}
+
+impl MooncakeCounters {
+    /// Says once that clients of Mooncake have come to a master whose memory they cannot reach.
+    pub(super) fn tell_other_fleet(&self) {
+        if !self.told_other_fleet.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "clients of Mooncake find no memory here: the stores of this master are reached \
+                 over QUIC; run a master of its own for each kind"
+            );
+        }
     }
 }
 

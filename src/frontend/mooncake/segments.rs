@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use mooring_actors::core::Reach;
 use mooring_actors::pool::message::{PoolReply, PoolRequest};
 use mooring_proto::message::inspect::{SegmentState, SegmentUse};
 use mooring_proto::message::segment::{MountRequest, Segment as Memory, TransferEngine};
@@ -10,7 +11,7 @@ use mooring_proto::mooncake::{
     QuerySegmentStatus, QuerySegmentStatusById, ReMountSegment, Segment, SegmentStatus, Str,
     UnmountSegment, Uuid,
 };
-use mooring_proto::{ErrorCode as Refused, Incarnation};
+use mooring_proto::{ErrorCode as Refused, Incarnation, WireError};
 
 use super::errors::whole;
 use super::keys;
@@ -23,7 +24,7 @@ pub(super) async fn mount(scope: &Scope<'_>, call: &MountSegment<'_>) -> Vec<u8>
     let answer = async {
         let mount = MountRequest { segment: memory(&call.segment)?, mounted_with: None };
         match pool(scope, PoolRequest::Mount { client, mount }).await? {
-            PoolReply::Mounted(outcome) => outcome.map(|_| ()).map_err(whole),
+            PoolReply::Mounted(outcome) => outcome.map(|_| ()).map_err(|error| told(scope, error)),
             _ => Err(whole(wrong_answer())),
         }
     };
@@ -45,7 +46,9 @@ pub(super) async fn remount(scope: &Scope<'_>, call: &ReMountSegment<'_>) -> Vec
         };
         let mounts: Vec<_> = call.segments.iter().map(again).collect::<Expected<_>>()?;
         match pool(scope, PoolRequest::Remount { client, mounts }).await? {
-            PoolReply::Remounted(outcome) => outcome.map(|_| ()).map_err(whole),
+            PoolReply::Remounted(outcome) => {
+                outcome.map(|_| ()).map_err(|error| told(scope, error))
+            }
             _ => Err(whole(wrong_answer())),
         }
     };
@@ -166,4 +169,12 @@ fn memory(segment: &Segment<'_>) -> Expected<Memory> {
 
 async fn pool(scope: &Scope<'_>, request: PoolRequest) -> Expected<PoolReply> {
     scope.ask().core.pool(request).await.map_err(|error| whole(unavailable(error)))
+}
+
+/// A refusal of memory, of which the operator hears if there is memory of the other kind.
+fn told(scope: &Scope<'_>, error: WireError) -> ErrorCode {
+    if scope.ask().core.table().is_reached_otherwise(Reach::TransferEngine) {
+        scope.shared.context.mooncake.tell_other_fleet();
+    }
+    whole(error)
 }

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use mooring_actors::core::Reach;
 use mooring_actors::shard::message::{PutRequest, ShardReply, ShardRequest};
 use mooring_proto::error::Refusal;
 use mooring_proto::message::object::PutStartGrant;
@@ -135,6 +136,10 @@ async fn started(scope: &Scope<'_>, starts: &Starts<'_>) -> Vec<Expected<PutStar
     };
     let core = scope.ask().core;
     let table = core.table();
+    if table.is_reached_otherwise(Reach::TransferEngine) {
+        scope.shared.context.mooncake.tell_other_fleet();
+        return refuse(ErrorCode::NO_AVAILABLE_HANDLE);
+    }
     let client = keys::client(starts.client);
     let local_first = scope.shared.options.local_first;
     let preferred = Preferred::of(starts.config, client, &table, local_first);

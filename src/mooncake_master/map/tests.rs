@@ -7,7 +7,7 @@ fn planned(arguments: &[&str]) -> Result<Plan, String> {
     let Line::Run(settings) = given::read(&arguments, &master).map_err(|it| it.to_string())? else {
         panic!("no settings but help");
     };
-    plan(settings).map_err(|error| {
+    plan(settings, &master).map_err(|error| {
         assert_eq!(error.exit_code(), 2);
         error.to_string()
     })
@@ -82,8 +82,20 @@ fn the_last_of_two_settings_counts_and_any_goes_before_the_file() {
         let plan = planned(&arguments).unwrap();
         assert_eq!(plan.flags[0], "--mooncake-port=6");
         assert!(plan.flags.contains(&"--metrics-port=2".to_owned()));
-        assert_eq!(plan.ineffective, ["max_threads", "some_key"]);
+        assert_eq!(plan.ineffective, ["max_threads", "some_key (unknown)"]);
     }
+}
+
+#[test]
+fn flags_of_the_master_alone_may_stand_in_the_file_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("master.yaml");
+    std::fs::write(&path, "handoff_dir: /dev/shm/x\ndev: true\nrpc_prt: 5\n").unwrap();
+    let plan = planned(&[&format!("--config_path={}", path.display())]).unwrap();
+    for flag in ["--handoff-dir=/dev/shm/x", "--dev"] {
+        assert!(plan.flags.iter().any(|it| it == flag), "{:?}", plan.flags);
+    }
+    assert_eq!(plan.ineffective, ["rpc_prt (unknown)"]);
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use mooring_proto::mooncake::{
     BatchQueryIp, ClientStatus, ErrorCode, Expected, FetchTasks, GracefulUnmountSegment,
-    MountSegment, QuerySegmentStatus, QuerySegmentStatusById, SegmentStatus, ServiceReady, Str,
-    UnmountSegment, Uuid,
+    MountSegment, PutStart, QuerySegmentStatus, QuerySegmentStatusById, SegmentStatus,
+    ServiceReady, Str, UnmountSegment, Uuid,
 };
 
-use super::client::{Client, STORE, WRITER, master, segment};
+use super::client::{Client, STORE, TENANT, WRITER, config, master, segment};
+use crate::harness::Process;
 
 const MIB: u64 = 1 << 20;
 
@@ -95,4 +96,34 @@ fn the_addresses_of_clients_are_those_of_their_segments() {
         let hosts = answer.unwrap().0;
         assert_eq!(hosts, [(STORE, vec![Str::from("127.0.0.1")])]);
     });
+}
+
+#[test]
+fn clients_of_mooncake_take_no_space_on_memory_that_they_cannot_reach() {
+    let master = master(&[]);
+    let store = Process::serving(
+        &[
+            &["store", "--memory", "64MiB", "--address", "127.0.0.1"][..],
+            &master.client_flags().iter().map(String::as_str).collect::<Vec<_>>(),
+        ]
+        .concat(),
+    );
+    let mut client = Client::connect(&master);
+    let request = PutStart {
+        client: WRITER,
+        key: "k".into(),
+        slice_length: MIB,
+        config: config(),
+        tenant: TENANT,
+    };
+    for _ in 0..2 {
+        let refused = client.call(&request, |answer| answer.map(|_| ()));
+        assert_eq!(refused, Err(ErrorCode::NO_AVAILABLE_HANDLE));
+    }
+    let mount = MountSegment { segment: segment(1, MIB), client: STORE };
+    assert_eq!(client.call(&mount, |answer| answer), Err(ErrorCode::INVALID_PARAMS));
+    assert_eq!(master.metric("master_key_count"), 0.0);
+    let log = master.process.log();
+    assert_eq!(log.matches("find no memory here").count(), 1, "{log}");
+    drop(store);
 }

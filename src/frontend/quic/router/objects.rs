@@ -1,13 +1,14 @@
 //! Batches of keys.
 
+use mooring_actors::core::Reach;
 use mooring_actors::shard::message::{PutRequest, ShardReply, ShardRequest};
-use mooring_proto::WireError;
 use mooring_proto::message::Kind;
 use mooring_proto::message::object::{
     ExistReply, ExistRequest, GetReply, GetRequest, ItemsReply, MatchPrefixReply,
     MatchPrefixRequest, PutEndRequest, PutItem, PutRevokeRequest, PutStartReply, PutStartRequest,
     RemoveRequest, ValidateRequest,
 };
+use mooring_proto::{ErrorCode, WireError};
 use serde_bytes::Bytes;
 
 use super::{Scope, reply};
@@ -17,6 +18,11 @@ use crate::frontend::split::{Part, split};
 pub(super) async fn put_start(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let PutStartRequest { options, items } = scope.decode()?;
     scope.count_items(Kind::PutStart, items.len());
+    if scope.context.core.table().is_reached_otherwise(Reach::Quic) {
+        let text =
+            "the memory of this master is reached by Mooncake's transfer engine, not over QUIC";
+        return Err(WireError::new(ErrorCode::NoSegment, text));
+    }
     let parts = split(scope.route(), scope.body, items.iter().map(|item| item.key.as_ref()));
     let items = each_item(
         scope.ask(),
