@@ -50,7 +50,7 @@ impl Places {
         status: ReplicaStatus,
         descriptors: &mut Vec<Descriptor<'a>>,
     ) {
-        for (index, range) in object.replicas.iter().enumerate() {
+        for range in object.replicas {
             let Some(row) = self.row(range) else { continue };
             let Some(engine) = &row.segment.transfer_engine else { continue };
             let buffer_descriptor = BufferDescriptor {
@@ -60,7 +60,7 @@ impl Places {
                 transport_endpoint: Str::from(row.segment.endpoint.as_str()),
             };
             descriptors.push(Descriptor {
-                id: replica_id(object.sequence, index),
+                id: replica_id(object.sequence, range.slot),
                 place: Place::Memory(MemoryDescriptor { buffer_descriptor }),
                 status,
             });
@@ -74,13 +74,12 @@ impl Places {
     }
 }
 
-/// The id of a replica: another one for each replica of each put. Clients only carry it about.
-fn replica_id(sequence: u64, index: usize) -> u64 {
-    sequence.wrapping_mul(REPLICA_IDS_OF_A_PUT).wrapping_add(index as u64)
+/// The id of a replica: another one for each replica of each put, and the same as long as the replica is
+/// there, whatever becomes of the others. No two replicas of an object share a segment, and slots have 16
+/// bits, so the slot stands below the number of the put. Clients only carry it about.
+fn replica_id(sequence: u64, slot: u32) -> u64 {
+    sequence.rotate_left(u16::BITS) ^ u64::from(slot)
 }
-
-/// An object has at most this many replicas.
-const REPLICA_IDS_OF_A_PUT: u64 = mooring_proto::limits::REPLICAS_MAX as u64;
 
 #[cfg(test)]
 mod tests {
@@ -118,12 +117,13 @@ mod tests {
         let told = descriptors.iter().map(|descriptor| match &descriptor.place {
             Place::Memory(memory) => {
                 let buffer = &memory.buffer_descriptor;
-                (buffer.buffer_address, buffer.transport_endpoint.to_string(), descriptor.id)
+                let endpoint = std::str::from_utf8(buffer.transport_endpoint.0).unwrap();
+                (buffer.buffer_address, endpoint, descriptor.id)
             }
             other => panic!("{other:?}"),
         });
         let expected =
-            [(0x4040, "10.0.0.3:12345".to_owned(), 40), (0x1040, "10.0.0.0:12345".to_owned(), 43)];
+            [(0x4040, "10.0.0.3:12345", 5 << 16 | 3), (0x1040, "10.0.0.0:12345", 5 << 16)];
         assert_eq!(told.collect::<Vec<_>>(), expected, "what is gone has no descriptor");
     }
 }
