@@ -13,7 +13,7 @@ use mooring_proto::mooncake::{
 };
 use mooring_proto::{ErrorCode as Refused, Incarnation, WireError};
 
-use super::errors::whole;
+use super::errors::{LEAVING, whole};
 use super::keys;
 use super::router::Scope;
 use crate::frontend::bulk::{unavailable, wrong_answer};
@@ -23,12 +23,18 @@ pub(super) async fn mount(scope: &Scope<'_>, call: &MountSegment<'_>) -> Vec<u8>
     let client = keys::client(call.client);
     let answer = async {
         let mount = MountRequest { segment: memory(&call.segment)?, mounted_with: None };
+        let id = mount.segment.segment;
         match pool(scope, PoolRequest::Mount { client, mount }).await? {
-            PoolReply::Mounted(outcome) => outcome.map(|_| ()).map_err(|error| told(scope, error)),
-            _ => Err(whole(wrong_answer())),
+            PoolReply::Mounted(outcome) => outcome.map(|_| ()).map_err(|error| told(scope, error))?,
+            _ => return Err(whole(wrong_answer())),
+        }
+        // One that leaves gracefully is mounted still to the core, and leaves all the same.
+        match status_of(scope, |used| used.entry.segment.segment == id).await {
+            Ok(SegmentStatus::GRACEFULLY_UNMOUNTING) => Err(LEAVING),
+            _ => Ok(()),
         }
     };
-    let answer = answer.await;
+    let answer: Expected<()> = answer.await;
     if answer.is_ok() {
         scope.shared.clients.mounted(client);
     }
@@ -75,7 +81,23 @@ pub(super) async fn unmount_gracefully(
     call: &GracefulUnmountSegment,
 ) -> Vec<u8> {
     let answer = take_away(scope, call.segment, call.client, call.grace_ms).await;
+    let answer = answer.map_err(|code| match code {
+        ErrorCode::SEGMENT_NOT_FOUND | ErrorCode::ILLEGAL_CLIENT => {
+            none_of_its_own(scope, call.client)
+        }
+        code => code,
+    });
     scope.reply::<GracefulUnmountSegment, _, _>(&answer)
+}
+
+/// Why a client cannot take a segment away by and by that it has not mounted. The existing master tells
+/// clients with other segments from those without any.
+fn none_of_its_own(scope: &Scope<'_>, client: Uuid) -> ErrorCode {
+    let client = keys::client(client);
+    match scope.ask().core.table().segments.iter().any(|row| row.client == client) {
+        true => ErrorCode::INVALID_PARAMS,
+        false => ErrorCode::SEGMENT_NOT_FOUND,
+    }
 }
 
 async fn take_away(scope: &Scope<'_>, segment: Uuid, client: Uuid, grace_ms: u64) -> Expected<()> {
