@@ -6,7 +6,7 @@ use mooring_actors::ShardId;
 use mooring_actors::core::{CoreConfig, CoreState, Reshape};
 use mooring_actors::handoff::{RangeRecord, RestoreError, RestoredSegment};
 use mooring_actors::pool::Pool;
-use mooring_actors::shard::restore::{OwnedPages, ShardRestore, StoredKey};
+use mooring_actors::shard::restore::{BuiltShare, IndexShare, OwnedPages, ShardRestore, StoredKey};
 use mooring_actors::shard::state::Shard;
 
 use crate::handoff::{Cause, Deadline, Manifest, ReadAhead, Reason, Snapshot};
@@ -107,6 +107,7 @@ impl Source<'_> {
             lay_all(ReadAhead::start(scope, reader, keep)?, &mut restore, failed)
         })?;
         restore.return_keys(keys);
+        restore.build_index(INDEX_THREADS, build_side_by_side);
         restore.finish(objects, self.sequence_floor()).map_err(|error| unsound(&error))
     }
 
@@ -152,6 +153,21 @@ fn lay_all(
     Ok(())
 }
 
+/// Builds one share here, where memory was freed for it, and each other one on a thread of its own.
+fn build_side_by_side(mut shares: Vec<IndexShare>) -> Vec<BuiltShare> {
+    let own = shares.pop();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            shares.into_iter().map(|share| scope.spawn(move || share.build())).collect();
+        let own = own.map(IndexShare::build);
+        // Whoever has asked for the shard says that it panicked.
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).chain(own).collect()
+    })
+}
+
 fn unsound(error: &RestoreError) -> Cause {
     let reason = match error {
         RestoreError::KeysFull => Reason::Memory,
@@ -168,3 +184,6 @@ fn too_many_files() -> Cause {
 
 /// Ranges between two looks at whether another thread has failed: about a millisecond.
 const LOOK_EVERY: u64 = 4096;
+
+/// For each file two threads have worked: one that has read and one that has laid down.
+const INDEX_THREADS: usize = 2;

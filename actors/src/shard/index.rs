@@ -17,6 +17,7 @@ use std::fmt;
 use super::objects::ObjectHandle;
 use super::prefetch::prefetch;
 pub(crate) use bulk::IndexBuilder;
+pub use bulk::{BuiltShare, IndexShare};
 use page::Page;
 pub(crate) use page::Slot;
 
@@ -136,7 +137,7 @@ impl Index {
         Index {
             groups: (0..groups).map(|_| Vec::with_capacity(GROUP_PAGES)).collect(),
             pages,
-            round: 1 << pages.ilog2(),
+            round: round_of(pages),
             len,
             slots: 0,
             #[cfg(test)]
@@ -152,8 +153,7 @@ impl Index {
 
     #[inline]
     fn page_of(&self, tag: u32) -> usize {
-        let number = tag as usize & (2 * self.round - 1);
-        if number < self.pages { number } else { number & (self.round - 1) }
+        page_of(tag, self.pages, self.round)
     }
 
     #[inline]
@@ -236,6 +236,18 @@ impl Index {
 
     #[cfg(not(test))]
     fn count_moved(&mut self, _slots: usize) {}
+}
+
+/// The number of the page of a tag.
+#[inline]
+fn page_of(tag: u32, pages: usize, round: usize) -> usize {
+    let number = tag as usize & (2 * round - 1);
+    if number < pages { number } else { number & (round - 1) }
+}
+
+/// The round of an index of so many pages.
+fn round_of(pages: usize) -> usize {
+    1 << pages.ilog2()
 }
 
 impl fmt::Debug for Index {

@@ -12,6 +12,7 @@ use mooring_proto::limits::OBJECT_BYTES_MAX;
 use super::abroad::Home;
 use super::config::ShardConfig;
 use super::idle::IdleClass;
+use super::index::IndexBuilder;
 use super::ledger::Restored;
 use super::objects::ObjectHandle;
 use super::put::SEQUENCE_STEP;
@@ -23,6 +24,7 @@ use crate::pages::PageRun;
 use crate::pool::message::{Mount, SegmentSlot};
 use crate::route::ShardId;
 
+pub use super::index::{BuiltShare, IndexShare};
 pub use keys::{RestoredKeys, StoredKey};
 
 /// The pages that a shard's ranges lie in, by segment.
@@ -59,6 +61,8 @@ pub struct ShardRestore {
     several: HashMap<u64, Several>,
     objects: u64,
     keys: RestoredKeys,
+    /// What becomes the index.
+    index: IndexBuilder,
 }
 
 impl Shard {
@@ -85,7 +89,7 @@ impl ShardRestore {
     /// A shard without ranges, on the segments of the pool's record. About so many objects will
     /// come; it may be any other number.
     pub fn new(config: ShardConfig, segments: &[RestoredSegment], objects: u64) -> ShardRestore {
-        let keys = RestoredKeys::with_capacity(config.route, objects);
+        let keys = RestoredKeys::new(config.route);
         let mut shard = Shard::new(config);
         for segment in segments {
             shard.mount(segment.mount, segment.segment, segment.capacity_bytes, segment.page_bytes);
@@ -99,6 +103,7 @@ impl ShardRestore {
             several: HashMap::new(),
             objects: 0,
             keys,
+            index: IndexBuilder::with_capacity(usize::try_from(objects).unwrap_or(0)),
         }
     }
 
@@ -141,7 +146,7 @@ impl ShardRestore {
     /// Lends the keys out, to be filled elsewhere. Until they are back, objects come only by
     /// [`lay_object`](Self::lay_object).
     pub fn lend_keys(&mut self) -> RestoredKeys {
-        let nothing = RestoredKeys::with_capacity(self.shard.config.route, 0);
+        let nothing = RestoredKeys::new(self.shard.config.route);
         std::mem::replace(&mut self.keys, nothing)
     }
 
@@ -242,6 +247,7 @@ impl ShardRestore {
         if handle != key.object {
             return Err(RestoreError::Key("a key of another object".to_owned()));
         }
+        self.index.add(key.tag, handle);
         if let Some(left_ms) = object.soft_pin_left_ms {
             self.shard.soft_pins.add(handle, Moment::from_ms(left_ms));
         }
@@ -314,6 +320,17 @@ impl ShardRestore {
         Ok(alien)
     }
 
+    /// Builds the index in about so many shares, for which `build_all` may have threads. It builds each
+    /// of them. No object may come after it. Without it the index is built by
+    /// [`finish`](Self::finish).
+    pub fn build_index(
+        &mut self,
+        shares: usize,
+        build_all: impl FnOnce(Vec<IndexShare>) -> Vec<BuiltShare>,
+    ) {
+        self.index.build(shares, build_all);
+    }
+
     /// How many objects were restored.
     pub(crate) fn objects(&self) -> u64 {
         self.objects
@@ -337,7 +354,7 @@ impl ShardRestore {
         if self.several.values().any(|object| object.missing > 0) {
             return Err(RestoreError::Dangling("a replica is missing".to_owned()));
         }
-        if self.shard.ledger.restore_keys(self.keys).is_err() {
+        if self.shard.ledger.restore_keys(self.keys, self.index).is_err() {
             return Err(RestoreError::Key("a key stands twice".to_owned()));
         }
         self.shard.continue_sequences(sequence_floor);

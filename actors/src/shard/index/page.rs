@@ -20,6 +20,11 @@ impl Slot {
         u64::from(self.tag) << 32 | u64::from(self.handle.0)
     }
 
+    #[inline]
+    pub(crate) fn has_tag_of(&self, other: &Slot) -> bool {
+        self.tag == other.tag
+    }
+
     fn is_empty(self) -> bool {
         self.handle == ObjectHandle::NONE
     }

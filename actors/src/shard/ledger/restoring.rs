@@ -7,7 +7,7 @@ use super::{
     Ledger, Moment, Object, ObjectFlags, ObjectHandle, ObjectState, RangeHandle, Segments,
 };
 use crate::shard::idle::IdleClass;
-use crate::shard::index::Slot;
+use crate::shard::index::{IndexBuilder, Slot};
 use crate::shard::restore::{RestoredKeys, StoredKey};
 
 /// An object that the master before has handed over.
@@ -86,15 +86,16 @@ impl Ledger {
     ///
     /// # Errors
     /// When two of them have one key. The ledger must not be used then.
-    pub(in crate::shard) fn restore_keys(&mut self, keys: RestoredKeys) -> Result<(), KeyTwice> {
+    pub(in crate::shard) fn restore_keys(
+        &mut self,
+        keys: RestoredKeys,
+        index: IndexBuilder,
+    ) -> Result<(), KeyTwice> {
         self.keys = keys.keys;
-        let mut outcome = Ok(());
-        self.index = keys.index.build(|equal| {
-            if self.has_key_twice(equal) {
-                outcome = Err(KeyTwice);
-            }
-        });
-        outcome
+        let built = index.finish();
+        self.index = built.index;
+        let mut runs = built.same_tag.chunk_by(Slot::has_tag_of);
+        if runs.any(|run| self.has_key_twice(run)) { Err(KeyTwice) } else { Ok(()) }
     }
 
     fn has_key_twice(&self, slots: &[Slot]) -> bool {

@@ -4,7 +4,6 @@ use mooring_proto::limits::KEY_BYTES_MAX;
 
 use crate::handoff::RestoreError;
 use crate::route::Route;
-use crate::shard::index::IndexBuilder;
 use crate::shard::keys::{KeyAddress, Keys};
 use crate::shard::objects::ObjectHandle;
 
@@ -14,8 +13,6 @@ use crate::shard::objects::ObjectHandle;
 pub struct RestoredKeys {
     route: Route,
     pub(in crate::shard) keys: Keys,
-    /// What becomes the index.
-    pub(in crate::shard) index: IndexBuilder,
     /// The objects so far. They get their handles in order.
     objects: u32,
 }
@@ -25,18 +22,14 @@ pub struct RestoredKeys {
 pub struct StoredKey {
     pub(in crate::shard) object: ObjectHandle,
     pub(in crate::shard) address: KeyAddress,
+    pub(in crate::shard) tag: u32,
     pub(in crate::shard) length: u16,
 }
 
 impl RestoredKeys {
-    /// Room for the keys of about so many objects.
-    pub(super) fn with_capacity(route: Route, objects: u64) -> RestoredKeys {
-        RestoredKeys {
-            route,
-            keys: Keys::new(),
-            index: IndexBuilder::with_capacity(usize::try_from(objects).unwrap_or(0)),
-            objects: 0,
-        }
+    /// No keys.
+    pub(super) fn new(route: Route) -> RestoredKeys {
+        RestoredKeys { route, keys: Keys::new(), objects: 0 }
     }
 
     /// Stores the key of the next object.
@@ -49,8 +42,8 @@ impl RestoredKeys {
         }
         let object = ObjectHandle(self.objects);
         let address = self.keys.push(object.0, key).map_err(|_| RestoreError::KeysFull)?;
-        self.index.add(self.route.hash(key).tag(), object);
         self.objects += 1;
-        Ok(StoredKey { object, address, length: key.len() as u16 })
+        let tag = self.route.hash(key).tag();
+        Ok(StoredKey { object, address, tag, length: key.len() as u16 })
     }
 }

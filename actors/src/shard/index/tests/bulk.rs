@@ -1,16 +1,23 @@
+use super::super::bulk::BuiltIndex;
 use super::*;
 
-/// An index built at once, and the tags that were told to be of several handles.
-fn built(entries: &[(u32, u32)], expected: usize) -> (Index, BTreeSet<BTreeSet<u32>>) {
+/// An index built at once in so many shares, and the handles that were told to share a tag.
+fn built(
+    entries: &[(u32, u32)],
+    expected: usize,
+    shares: usize,
+) -> (Index, BTreeSet<BTreeSet<u32>>) {
     let mut builder = IndexBuilder::with_capacity(expected);
     for (tag, raw) in entries {
         builder.add(*tag, handle(*raw));
     }
-    let mut told = BTreeSet::new();
-    let index = builder.build(|slots| {
-        told.insert(slots.iter().map(|slot| slot.handle.0).collect());
+    builder.build(shares, |shares| {
+        // Whichever thread is done first.
+        shares.into_iter().rev().map(IndexShare::build).collect()
     });
-    (index, told)
+    let BuiltIndex { index, same_tag } = builder.finish();
+    let runs = same_tag.chunk_by(Slot::has_tag_of);
+    (index, runs.map(|run| run.iter().map(|slot| slot.handle.0).collect()).collect())
 }
 
 fn inserted(entries: &[(u32, u32)]) -> Index {
@@ -21,7 +28,7 @@ fn inserted(entries: &[(u32, u32)]) -> Index {
 
 /// That both have the same handles for each tag, and a built one tells all tags with several.
 fn compare(entries: &[(u32, u32)]) -> Index {
-    let (index, told) = built(entries, entries.len());
+    let (index, told) = built(entries, entries.len(), 2);
     index.check();
     assert_eq!(index.len(), entries.len());
     let mut model = Model::new();
@@ -90,8 +97,23 @@ fn tags_that_fall_together_are_all_there() {
 fn any_guess_of_the_number_of_objects_will_do() {
     let entries: Vec<_> = (0..210_000).map(|number| (scatter(number), number)).collect();
     for expected in [0, 1000, 2_000_000] {
-        let (index, _) = built(&entries, expected);
+        let (index, _) = built(&entries, expected, 1);
         index.check();
         assert_eq!(index.len(), entries.len());
+    }
+}
+
+#[test]
+fn any_number_of_shares_makes_the_same_index() {
+    let entries: Vec<_> = (0..210_000).map(|number| (scatter(number), number)).collect();
+    let (one, _) = built(&entries, entries.len(), 1);
+    for shares in [0, 2, 3, 7, 256, 1000] {
+        let (index, _) = built(&entries, entries.len(), shares);
+        index.check();
+        assert_eq!(index.len(), entries.len());
+        assert_eq!(index.memory_bytes(), one.memory_bytes());
+        for (tag, raw) in &entries {
+            assert_eq!(index.find(*tag, |found| found.0 == *raw), Some(handle(*raw)));
+        }
     }
 }
