@@ -80,12 +80,30 @@ impl<'a> Cursor<'a> {
     /// An integer of seven bits a byte, the lowest first.
     #[inline]
     pub(super) fn varint(&mut self) -> Option<u64> {
-        let first = self.u8()?;
-        if first < 0x80 {
-            return Some(u64::from(first));
+        // Most stand among other bytes and have at most eight: all of them are looked at together.
+        let Some(bytes) = self.bytes.get(self.position..).and_then(|left| left.first_chunk())
+        else {
+            return self.varint_by_bytes();
+        };
+        let word = u64::from_le_bytes(*bytes);
+        let lasts = !word & 0x8080_8080_8080_8080;
+        if lasts == 0 {
+            return self.varint_by_bytes();
         }
-        let mut value = u64::from(first & 0x7f);
-        let mut shift = 7;
+        self.position += lasts.trailing_zeros() as usize / 8 + 1;
+        // Everything up to the top bit of the last byte.
+        let own = word & (lasts ^ (lasts - 1));
+        // Sevens beside each other become fourteens, those 28, and those 56.
+        let sevens = own & 0x7f7f_7f7f_7f7f_7f7f;
+        let fourteens = sevens & 0x007f_007f_007f_007f | (sevens & 0x7f00_7f00_7f00_7f00) >> 1;
+        let halves = fourteens & 0x0000_3fff_0000_3fff | (fourteens & 0x3fff_0000_3fff_0000) >> 2;
+        Some(halves & 0x0fff_ffff | (halves & 0x0fff_ffff_0000_0000) >> 4)
+    }
+
+    /// As [`varint`](Self::varint), also near the end and for the longest ones.
+    fn varint_by_bytes(&mut self) -> Option<u64> {
+        let mut value = 0;
+        let mut shift = 0;
         loop {
             let byte = self.u8()?;
             let bits = u64::from(byte & 0x7f);
@@ -194,6 +212,15 @@ mod tests {
             prop_assert_eq!(cursor.varint(), Some(value));
             prop_assert!(cursor.is_empty());
             prop_assert_eq!(Cursor::new(&bytes[..bytes.len() - 1]).varint(), None);
+            // Whatever follows it.
+            let end = bytes.len();
+            for after in [0x00, 0x7f, 0x80, 0xff] {
+                bytes.truncate(end);
+                bytes.resize(end + 9, after);
+                let mut cursor = Cursor::new(&bytes);
+                prop_assert_eq!(cursor.varint(), Some(value));
+                prop_assert_eq!(cursor.position(), end);
+            }
         }
     }
 
