@@ -6,6 +6,7 @@ mod export;
 mod leave;
 mod options;
 mod ports;
+mod prefault;
 mod ready_file;
 mod restore;
 mod serve;

@@ -9,6 +9,7 @@ use mooring_actors::pool::Pool;
 use mooring_actors::shard::restore::{BuiltShare, IndexShare, OwnedPages, ShardRestore, StoredKey};
 use mooring_actors::shard::state::Shard;
 
+use super::prefault::Prefault;
 use crate::handoff::{Cause, Deadline, Manifest, ReadAhead, Reason, Snapshot};
 
 /// A whole restore.
@@ -103,7 +104,12 @@ impl Source<'_> {
         let mut restore = self.config.restore_shard(ShardId(number), self.segments, objects);
         let mut keys = restore.lend_keys();
         std::thread::scope(|scope| {
-            let keep = |key: &[u8]| keys.add(key).map_err(|error| unsound(&error));
+            let mut prefault = Prefault::default();
+            let kept = &mut keys;
+            let keep = move |key: &[u8]| {
+                prefault.expect(key.len() + KEY_HEADER_BYTES);
+                kept.add(key).map_err(|error| unsound(&error))
+            };
             lay_all(ReadAhead::start(scope, reader, keep)?, &mut restore, failed)
         })?;
         restore.return_keys(keys);
@@ -138,8 +144,10 @@ fn lay_all(
     restore: &mut ShardRestore,
     failed: &AtomicBool,
 ) -> Result<(), Cause> {
+    let mut prefault = Prefault::default();
     let mut ranges = 0_u64;
     while let Some((record, key)) = ahead.next()? {
+        prefault.expect(RECORDS_BYTES);
         let laid = match (&record, key) {
             (RangeRecord::Object(object), Some(key)) => restore.lay_object(object, key),
             _ => restore.range(&record),
@@ -187,3 +195,9 @@ const LOOK_EVERY: u64 = 4096;
 
 /// For each file two threads have worked: one that has read and one that has laid down.
 const INDEX_THREADS: usize = 2;
+
+/// What is stored before each key, and on average after it, up to the next word.
+const KEY_HEADER_BYTES: usize = 6;
+
+/// What an object and its range take.
+const RECORDS_BYTES: usize = 64;
