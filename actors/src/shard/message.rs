@@ -197,11 +197,12 @@ pub enum ShardRequest {
         puts: Vec<PutRequest>,
     },
     /// Reserve space and replace what the key has. Until space is granted nothing changes. Then an
-    /// unfinished put of anyone is given up, its ranges held until its release timeout, and a
-    /// readable object vanishes, its ranges held until its lease ends; so there is nothing to read
+    /// unfinished put of another client is given up, its ranges held until its release timeout, and
+    /// a readable object vanishes, its ranges held until its lease ends; so there is nothing to read
     /// until the end, and nothing is left if the upsert is revoked. A hard pin of either lasts. Put
-    /// ids say nothing here: an upsert that is repeated replaces the one before. A start that waits
-    /// for space holds its key: while it does, an upsert is refused with `PutInProgress` too.
+    /// ids say nothing here: over an unfinished put of its own a client is refused with
+    /// `PutInProgress` until the discard timeout, since one end could not be told from the other. A
+    /// start that waits for space holds its key: while it does, an upsert is refused so too.
     UpsertStart {
         /// Who writes.
         client: ClientId,

@@ -110,7 +110,7 @@ impl Shard {
         }
         if start.mode == Mode::Upsert {
             // What the key has is replaced once there is space.
-            return Ok(None);
+            return self.admit_upsert(now, start).map(|()| None);
         }
         let Some(object) = self.ledger.find(start.hash, start.key) else { return Ok(None) };
         let Some(put) = self.unfinished.of(object).copied() else {
@@ -348,7 +348,7 @@ pub(super) enum Attempt {
     Again,
 }
 
-fn in_progress(retry_after_ms: u64) -> Refusal {
+pub(super) fn in_progress(retry_after_ms: u64) -> Refusal {
     Refusal {
         retry_after_ms: Some(u32::try_from(retry_after_ms).unwrap_or(u32::MAX)),
         ..ErrorCode::PutInProgress.into()

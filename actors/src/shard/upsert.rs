@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use mooring_proto::error::ErrorCode;
+use mooring_proto::error::{ErrorCode, Refusal};
 
 use super::message::{GROUP_BYTES_MAX, PutExtras, SoftPinAction};
 use super::objects::ObjectHandle;
-use super::put::Start;
+use super::put::{Start, in_progress};
 use super::state::Shard;
 use crate::moment::Moment;
 
@@ -74,6 +74,20 @@ impl Start<'_> {
 }
 
 impl Shard {
+    /// Whether an upsert may go on. An unfinished put of another client is no hindrance, but one of the
+    /// same client is while it is young: nothing tells its end from that of the upsert, whose bytes
+    /// are not there yet.
+    pub(super) fn admit_upsert(&self, now: Moment, start: &Start<'_>) -> Result<(), Refusal> {
+        let object = self.ledger.find(start.hash, start.key);
+        let put = object.and_then(|object| self.unfinished.of(object));
+        let Some(own) = put.filter(|put| put.client == start.client) else { return Ok(()) };
+        let age_ms = now.since_ms(own.started);
+        if age_ms < self.config.put_discard_timeout_ms {
+            return Err(in_progress(self.config.put_discard_timeout_ms - age_ms));
+        }
+        Ok(())
+    }
+
     /// What the key of a start has that the start replaces.
     pub(super) fn replaced(&self, now: Moment, start: &Start<'_>) -> Option<Replaced> {
         if start.mode != Mode::Upsert {
