@@ -8,7 +8,9 @@ use mooring_proto::error::ErrorCode;
 use mooring_proto::message::object::PutOptions;
 
 use crate::cluster::{Cluster, INCARNATION, code};
+use crate::common::done;
 use crate::handoff::{again, key, reopen, restart};
+use crate::without_tokens::{self, Kind};
 
 const STORE: ClientId = ClientId(1);
 const OTHER_STORE: ClientId = ClientId(2);
@@ -181,4 +183,46 @@ fn what_is_asked_of_a_master_at_rest_is_refused_as_restarting() {
     cluster.advance(1_000_000);
     assert_eq!(cluster.export().shards[0].ranges.len(), before.shards[0].ranges.len());
     assert_eq!(cluster.totals().objects, 1);
+}
+
+#[test]
+fn a_pending_key_that_its_writer_removes_does_not_come_back() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(STORE, 1, 64 * MIB);
+    without_tokens::put(&mut cluster, WRITER, b"k", MIB);
+    without_tokens::put(&mut cluster, OTHER_STORE, b"l", MIB);
+    let mut next = restart(&mut cluster);
+    let batch = next.batch(&[b"k", b"l"]);
+    let request = ShardRequest::RemoveByWriter { client: WRITER, mounts: None, batch };
+    let answers = done(&mut next, b"k", request);
+    assert_eq!(answers.into_iter().map(code).collect::<Vec<_>>(), [Some(ErrorCode::NotFound); 2]);
+    reopen(&mut next, STORE, vec![again(STORE, 1, 64 * MIB)]);
+    assert!(!next.exists(b"k"));
+    assert!(next.exists(b"l"), "what another client has written is left alone");
+    assert_eq!(next.totals().held_bytes, MIB, "readers of before may still read");
+}
+
+#[test]
+fn the_word_of_a_writer_without_a_token_about_a_put_of_before_changes_nothing() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(STORE, 1, 64 * MIB);
+    let options = PutOptions::default();
+    without_tokens::put(&mut cluster, WRITER, b"upsert", MIB);
+    for (kind, key) in [(Kind::Put, &b"put"[..]), (Kind::Upsert, b"upsert")] {
+        without_tokens::start(&mut cluster, kind, WRITER, key, MIB, &options, None).expect("room");
+    }
+    let mut next = restart(&mut cluster);
+    reopen(&mut next, STORE, vec![again(STORE, 1, 64 * MIB)]);
+    assert_eq!((next.totals().objects, next.totals().held_bytes), (0, 2 * MIB));
+    for key in [&b"put"[..], b"upsert"] {
+        let ended = without_tokens::end(&mut next, WRITER, key, None);
+        assert_eq!(code(ended), Some(ErrorCode::NotFound));
+        let revoked = without_tokens::revoke(&mut next, WRITER, key);
+        assert_eq!(code(revoked), Some(ErrorCode::NotFound));
+        let grant = without_tokens::put_start(&mut next, OTHER_STORE, key, MIB).expect("room");
+        let ended = without_tokens::end(&mut next, WRITER, key, None);
+        assert_eq!(code(ended), Some(ErrorCode::NotWriter));
+        assert_eq!(next.purpose_at(grant.replicas[0]), Some(Purpose::Writing));
+    }
+    assert_eq!(next.totals().held_bytes, 2 * MIB);
 }

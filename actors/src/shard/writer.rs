@@ -73,11 +73,27 @@ impl Shard {
                     None => self.remove_object(now, false, object),
                     Some(mounts) => self.remove_replicas(now, mounts, object),
                 },
-                Err(code) => Err(code.into()),
+                Err(code) => {
+                    if mounts.is_none() {
+                        self.remove_hidden(now, client, batch, index);
+                    }
+                    Err(code.into())
+                }
             };
             answers.push(answer);
         }
         answers
+    }
+
+    /// Removes what a key has of a client on segments whose owners have not come back yet, so that it
+    /// does not come back with them.
+    fn remove_hidden(&mut self, now: Moment, client: ClientId, batch: &KeyBatch, index: usize) {
+        let found = self.ledger.find(batch.keys[index].hash, batch.key(index));
+        let own = found.filter(|object| self.ledger.writer(*object) == Some(client));
+        if let Some(object) = own.filter(|object| !self.reachable(*object)) {
+            // It answers that there is nothing to find, as this removal does.
+            let _ = self.remove_object(now, false, object);
+        }
     }
 
     /// Removes the replicas of an object that lie on some mounts, and the object with its last one.
