@@ -9,8 +9,8 @@
 
 use std::collections::BTreeSet;
 
-use mooring_proto::ClientId;
 use mooring_proto::message::segment::MountRequest;
+use mooring_proto::{ClientId, Incarnation};
 
 use super::Pool;
 use super::message::{Mount, PoolEffect, PoolOrder, SegmentSlot};
@@ -20,17 +20,18 @@ use crate::moment::Moment;
 impl Pending {
     /// Whether the request shows that the memory is still the same, mounted by the same client with
     /// the master that has handed it over. A client that does not say which master it was is taken
-    /// by the identity alone, as are those of Mooncake, which cannot say it.
+    /// by the identity alone, as is a store of Mooncake that cannot say it.
     pub(super) fn is_proved_by(
         &self,
         known: &MountedSegment,
         client: ClientId,
         request: &MountRequest,
     ) -> bool {
+        let cannot_say =
+            |with| request.segment.transfer_engine.is_some() && with == Incarnation::UNNAMED;
         known.client == client
             && known.identity == request.segment
-            && (request.segment.transfer_engine.is_some()
-                || request.mounted_with.is_none_or(|with| with == self.mounted_with))
+            && request.mounted_with.is_none_or(|with| with == self.mounted_with || cannot_say(with))
     }
 }
 

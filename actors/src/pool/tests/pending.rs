@@ -327,6 +327,9 @@ fn a_store_that_cannot_name_its_former_master_comes_back_by_its_identity_alone()
     bench.mount_again(ALICE, known.clone(), Some(Incarnation::UNNAMED)).unwrap();
     assert_eq!(counts(&mut bench), [0, 1, 0]);
     let mut bench = restore(2, &handover);
+    bench.mount_again(ALICE, known.clone(), Some(Incarnation(6))).unwrap_err();
+    assert_eq!(counts(&mut bench), [0, 0, 1], "one that can is held to what it says");
+    let mut bench = restore(2, &handover);
     let renamed = mooncake(segment(1, 8 * MIB), "other");
     bench.mount_again(ALICE, renamed, Some(Incarnation::UNNAMED)).unwrap_err();
     assert_eq!(counts(&mut bench), [0, 0, 1]);
