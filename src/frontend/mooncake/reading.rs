@@ -121,7 +121,7 @@ async fn one<R: Request>(scope: &Scope<'_>, key: Str<'_>, lease: Lease) -> Vec<u
     let objects = described(scope, &[key], lease).await;
     let places = places(scope, &objects).await;
     let found = Found::of(&places, &objects);
-    let answer = found.answers(lease_ttl_ms(scope)).next();
+    let answer = found.answers(lease_ttl_ms(scope, lease)).next();
     scope.reply::<R, _, _>(&answer.unwrap_or(Err(ErrorCode::INTERNAL_ERROR)))
 }
 
@@ -129,12 +129,16 @@ async fn batch<R: Request>(scope: &Scope<'_>, keys: &[Str<'_>], lease: Lease) ->
     let objects = described(scope, keys, lease).await;
     let places = places(scope, &objects).await;
     let found = Found::of(&places, &objects);
-    let answers = found.answers(lease_ttl_ms(scope));
+    let answers = found.answers(lease_ttl_ms(scope, lease));
     scope.reply_items::<R, _>(keys.len(), found.missing(), &Each(answers))
 }
 
-fn lease_ttl_ms(scope: &Scope<'_>) -> u64 {
-    scope.ask().core.settings().lease_ttl_ms
+/// What a reader may rely on, counted from before it asked.
+fn lease_ttl_ms(scope: &Scope<'_>, lease: Lease) -> u64 {
+    match lease {
+        Lease::Granted => scope.ask().core.settings().lease_ttl_ms,
+        Lease::None => 0,
+    }
 }
 
 /// What the shards know of these keys.

@@ -252,7 +252,10 @@ fn a_look_that_grants_no_lease_leaves_the_object_removable() {
     let probe = ProbeKey { key: "k".into(), tenant: TENANT };
     assert_eq!(client.call(&probe, |answer| answer), Ok(true));
     let peek = GetReplicaListForAdmin { key: "k".into(), tenant: TENANT };
-    client.call(&peek, |answer| assert_eq!(answer.unwrap().replicas.len(), 1));
+    client.call(&peek, |answer| {
+        let found = answer.unwrap();
+        assert_eq!((found.replicas.len(), found.lease_ttl_ms), (1, 0), "nobody may rely on it");
+    });
     client.call(&remove("k", false), Expected::unwrap);
     assert_eq!(client.call(&probe, |answer| answer), Ok(false));
     put(&mut client, "k", 10);
