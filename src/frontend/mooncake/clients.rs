@@ -14,6 +14,8 @@ use mooring_proto::ClientId;
 pub(super) struct Clients {
     /// By client: how many segments it has named.
     known: Mutex<HashMap<ClientId, u32>>,
+    /// Those that have named memory that this master does not know.
+    elsewhere: Mutex<HashSet<ClientId>>,
 }
 
 impl Clients {
@@ -39,21 +41,37 @@ impl Clients {
         self.locked().remove(&client);
     }
 
+    /// The client has unmounted what this master does not know, so it has had memory with another one.
+    pub(super) fn was_elsewhere(&self, client: ClientId) {
+        locked(&self.elsewhere).insert(client);
+    }
+
+    /// Whether memory of the client that is new here may have been with another master just before.
+    pub(super) fn may_come_from_elsewhere(&self, client: ClientId) -> bool {
+        locked(&self.elsewhere).contains(&client)
+    }
+
     /// Forgets the clients that the core knows no more, if there are many: each process of a client
     /// has another id, so they would add up for ever.
     pub(super) async fn prune(&self, core: &Core) {
-        if self.locked().len() < PRUNED_ABOVE {
+        let known = self.locked().len().max(locked(&self.elsewhere).len());
+        if known < PRUNED_ABOVE {
             return;
         }
         let Ok(alive) = core.list_clients().await else { return };
         let alive: HashSet<ClientId> = alive.into_iter().map(|entry| entry.client).collect();
         self.locked().retain(|client, _| alive.contains(client));
+        locked(&self.elsewhere).retain(|client| alive.contains(client));
     }
 
     fn locked(&self) -> MutexGuard<'_, HashMap<ClientId, u32>> {
-        // Each change is one step, so that a panic elsewhere leaves the map whole.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.known)
     }
+}
+
+/// Each change is one step, so that a panic elsewhere leaves the whole as it was.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Above the clients of the largest clusters known, so that it rarely happens.

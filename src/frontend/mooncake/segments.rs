@@ -18,11 +18,15 @@ use super::keys;
 use super::router::Scope;
 use crate::frontend::bulk::{unavailable, wrong_answer};
 
-/// Fresh memory. The client counts only after it has mounted everything again.
+/// Fresh memory, unless its client has unmounted some of another master: it may mount the same bytes
+/// again under another id, and readers of before may still hold descriptors of them. The client counts
+/// only after it has mounted everything again.
 pub(super) async fn mount(scope: &Scope<'_>, call: &MountSegment<'_>) -> Vec<u8> {
     let client = keys::client(call.client);
     let answer = async {
-        let mount = MountRequest { segment: memory(&call.segment)?, mounted_with: None };
+        let elsewhere = scope.shared.clients.may_come_from_elsewhere(client);
+        let mounted_with = elsewhere.then_some(Incarnation::UNNAMED);
+        let mount = MountRequest { segment: memory(&call.segment)?, mounted_with };
         let id = mount.segment.segment;
         match pool(scope, PoolRequest::Mount { client, mount }).await? {
             PoolReply::Mounted(outcome) => outcome.map(|_| ()).map_err(|error| told(scope, error))?,
@@ -70,7 +74,10 @@ pub(super) async fn remount(scope: &Scope<'_>, call: &ReMountSegment<'_>) -> Vec
 /// A segment that is not there is unmounted already.
 pub(super) async fn unmount(scope: &Scope<'_>, call: &UnmountSegment) -> Vec<u8> {
     let answer = match take_away(scope, call.segment, call.client, 0).await {
-        Err(ErrorCode::SEGMENT_NOT_FOUND) => Ok(()),
+        Err(ErrorCode::SEGMENT_NOT_FOUND) => {
+            scope.shared.clients.was_elsewhere(keys::client(call.client));
+            Ok(())
+        }
         answer => answer,
     };
     scope.reply::<UnmountSegment, _, _>(&answer)

@@ -1,11 +1,11 @@
 //! A planned restart, as clients of Mooncake meet it.
 
 use mooring_proto::mooncake::{
-    ClientStatus, ErrorCode, Expected, GetReplicaList, ObjectMeta, Place, PutEnd, PutStart,
-    ReplicaType,
+    ClientStatus, ErrorCode, Expected, GetReplicaList, MountSegment, ObjectMeta, Place, PutEnd,
+    PutStart, ReplicaType, UnmountSegment, Uuid,
 };
 
-use super::client::{Client, STORE, TENANT, WRITER, config, place_of, port};
+use super::client::{Client, STORE, TENANT, WRITER, config, master, place_of, port, segment};
 use crate::harness::{Master, Process};
 
 const MIB: u64 = 1 << 20;
@@ -79,6 +79,26 @@ fn without_a_handoff_memory_rests_for_a_lease_before_it_is_used_again() {
         config: config(),
         tenant: TENANT,
     };
+    let refused = client.call(&start, |answer| answer.map(|_| ()));
+    assert_eq!(refused, Err(ErrorCode::NO_AVAILABLE_HANDLE));
+}
+
+/// Readers that the former master has sent there may still read those bytes.
+#[test]
+fn memory_that_was_unmounted_from_a_master_of_before_rests_when_it_is_mounted_as_another_segment() {
+    let master = master(&[]);
+    let mut client = Client::connect(&master);
+    let start = PutStart {
+        client: WRITER,
+        key: "k".into(),
+        slice_length: 5000,
+        config: config(),
+        tenant: TENANT,
+    };
+    let unmount = UnmountSegment { segment: Uuid { first: 7, second: 1 }, client: STORE };
+    client.call(&unmount, Expected::unwrap);
+    let mount = MountSegment { segment: segment(2, 16 * MIB), client: STORE };
+    client.call(&mount, Expected::unwrap);
     let refused = client.call(&start, |answer| answer.map(|_| ()));
     assert_eq!(refused, Err(ErrorCode::NO_AVAILABLE_HANDLE));
 }
