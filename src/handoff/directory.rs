@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mooring_proto::Incarnation;
@@ -23,6 +23,8 @@ use super::{CLAIMED_NAME, READY_NAME, ReadError, durable};
 pub(crate) struct HandoffDirectory {
     held: Arc<Held>,
     stage: Stage,
+    /// Whether it was said that this master leaves.
+    said_leaving: Mutex<bool>,
 }
 
 /// The locked directory.
@@ -73,7 +75,7 @@ impl HandoffDirectory {
             LockError::Io(source) => unusable(source),
         })?;
         let held = Arc::new(Held { path: path.to_owned(), lock });
-        Ok(HandoffDirectory { held, stage: Stage::Opened })
+        Ok(HandoffDirectory { held, stage: Stage::Opened, said_leaving: Mutex::new(false) })
     }
 
     /// Where it is.
@@ -142,6 +144,11 @@ impl HandoffDirectory {
     /// When it cannot be said.
     pub(crate) fn begin_leaving(&self, now_wall_ms: u64) -> Result<(), DirectoryError> {
         let Stage::Serving(incarnation) = self.stage else { return Ok(()) };
+        // Held to the end: a slow disk must not put this note over a later one.
+        let mut said = self.said_leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        if *said {
+            return Ok(());
+        }
         self.held.owns_lock().map_err(|cause| DirectoryError::NotOwner(cause.detail))?;
         let note = ShutdownNote {
             incarnation,
@@ -153,7 +160,9 @@ impl HandoffDirectory {
             duration_ms: 0,
             workers: 0,
         };
-        self.held.write_note(LAST_SHUTDOWN_NAME, &note)
+        self.held.write_note(LAST_SHUTDOWN_NAME, &note)?;
+        *said = true;
+        Ok(())
     }
 
     /// Begins a snapshot of this master, which must have stopped to serve for good. Says that it is

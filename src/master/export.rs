@@ -31,6 +31,19 @@ pub(super) struct Written {
 }
 
 impl Handover {
+    /// Leaves word that the master leaves, so that an end from here on is known as an interrupted
+    /// handoff. If that fails, the export says it again, and fails.
+    pub(super) async fn begin_leaving(self: &Arc<Handover>) {
+        let handover = self.clone();
+        let begin = move || {
+            let begun = handover.directory.begin_leaving(now_wall_ms());
+            begun.map_err(|error| ExportFailure::new(Reason::WriteFailed, error.to_string()))
+        };
+        if let Err(failure) = beside(begin).await {
+            tracing::warn!(%failure, "cannot say that the master leaves");
+        }
+    }
+
     /// Writes everything but the name. The actors must be at rest.
     ///
     /// # Errors

@@ -85,7 +85,7 @@ async fn drain(leaving: &Leaving, times: &Times) {
 }
 
 async fn stop_serving(leaving: &Leaving, times: &Times) {
-    let Leaving { context, listener, .. } = leaving;
+    let Leaving { context, listener, handover, .. } = leaving;
     context.stage.begin_drain();
     tracing::info!(
         handoff_shutdown = "start",
@@ -94,7 +94,6 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
         deadline_ms = leaving.deadline.as_millis() as u64,
         "leaving"
     );
-    leaving.announced.withdraw();
     context.core.stop_judging();
     if let Some(listener) = listener {
         listener.stop_accepting();
@@ -102,6 +101,12 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
     if let Some(mooncake) = &leaving.mooncake {
         mooncake.stop_accepting();
     }
+    if let Some(handover) = handover
+        && timeout(FIRST_WORD_TIME, handover.begin_leaving()).await.is_err()
+    {
+        tracing::warn!("the handoff directory takes its time");
+    }
+    leaving.announced.withdraw();
     let _ = timeout_at((times.started + SETTLE_TIME).into(), context.stage.idle()).await;
     tracing::info!(
         handoff_shutdown = "serving_stopped",
@@ -223,6 +228,9 @@ pub(super) fn end(code: i32) -> ! {
     // SAFETY: `_exit` takes any status and touches no memory of the process.
     unsafe { libc::_exit(code) }
 }
+
+/// For the note that the master leaves: a disk that hangs must not keep those who wait for answers.
+const FIRST_WORD_TIME: Duration = Duration::from_secs(1);
 
 /// What does not wait for anything is answered by then. What waits for space is answered when the
 /// actors come to rest.

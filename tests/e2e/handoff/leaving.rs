@@ -126,6 +126,23 @@ async fn a_second_signal_ends_the_process_without_a_snapshot() {
     assert!(page.contains("master_handoff_restore_result{result=\"interrupted\"} 1\n"), "{page}");
 }
 
+/// The first that a master does when it leaves is to say so, long before it writes anything else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_is_killed_while_requests_are_answered_was_interrupted() {
+    let directory = tempfile::tempdir().unwrap();
+    let handoff = directory.path().to_str().unwrap();
+    let mut master = Master::start(&["--handoff-dir", handoff]);
+    let _holding = holding_up(&master).await;
+    let ready_file = master.process.ready_path();
+    master.process.signal(libc::SIGTERM);
+    master.process.wait_until("it leaves", || !ready_file.exists());
+    master.process.signal(libc::SIGKILL);
+    master.process.ended();
+    let master = Master::start(&["--handoff-dir", handoff]);
+    let (_, page) = master.page("/metrics");
+    assert!(page.contains("master_handoff_restore_result{result=\"interrupted\"} 1\n"), "{page}");
+}
+
 #[test]
 fn a_start_that_waits_leaves_at_once_and_changes_nothing() {
     let place = Place::new();
