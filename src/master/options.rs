@@ -114,6 +114,12 @@ impl MasterOptions {
         matches!(self.identity, Some(Identity::Development))
     }
 
+    /// Whether a write that was begun in time may outlast the hold of its range.
+    pub(super) fn releases_early(&self) -> bool {
+        let Settings { put_discard_timeout_ms, put_release_timeout_ms, .. } = self.settings;
+        put_release_timeout_ms < put_discard_timeout_ms.saturating_add(WRITE_MS_MAX)
+    }
+
     /// The names for which a development certificate is made. Clients pin it, so that they only
     /// matter to tools that look.
     pub(super) fn development_names(&self) -> Vec<String> {
@@ -224,6 +230,9 @@ fn settings(args: &MasterArgs) -> Result<Settings, CommandError> {
 fn in_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+/// A native client begins no write after the discard timeout, and gives one up after this time.
+const WRITE_MS_MAX: u64 = 30_000;
 
 /// Beyond it a batch is split into too many messages.
 const SHARDS_MAX: u16 = 64;

@@ -44,6 +44,12 @@ pub(super) async fn serve(
             "--dev makes another certificate: only clients of this user here can come back"
         );
     }
+    if options.releases_early() {
+        tracing::warn!(
+            "--put-start-release-timeout-sec is less than 30 s above --put-start-discard-timeout-sec: \
+             a slow write may still run when its range is given to another object"
+        );
+    }
     let probe_client = ClientId(rand::random());
     let core = match state {
         Some(state) => Core::start_restored(config, state),

@@ -135,6 +135,16 @@ fn what_does_not_fit_together_is_refused_with_both_names() {
 }
 
 #[test]
+fn a_range_should_be_held_for_as_long_as_a_write_that_was_begun_in_time_may_last() {
+    let early = |line| options(line).unwrap().releases_early();
+    assert!(!early("--dev"));
+    assert!(early("--dev --put-start-release-timeout-sec 59s"));
+    assert!(!early("--dev --put-start-release-timeout-sec 60s"));
+    let times = "--put-start-discard-timeout-sec 1s --put-start-release-timeout-sec 2s";
+    assert!(early(&format!("--dev {times}")));
+}
+
+#[test]
 fn what_clients_of_mooncake_may_pin_has_a_default_below_its_bound() {
     let by_default = options("--dev").unwrap().mooncake;
     assert_eq!(
