@@ -192,7 +192,23 @@ pub fn encode_request<R: Request>(
     deadline_ms: u32,
     trace: Option<&TraceContext>,
 ) -> Result<Vec<u8>, WireError> {
-    let mut head = vec![0; REQUEST_HEADER_BYTES];
+    encode_request_into(Vec::new(), request, deadline_ms, trace)
+}
+
+/// The same in a buffer that had another use before. What it holds is overwritten; its memory is
+/// what is used again.
+///
+/// # Errors
+/// As [`encode_request`]; the buffer is then gone.
+pub fn encode_request_into<R: Request>(
+    buffer: Vec<u8>,
+    request: &R,
+    deadline_ms: u32,
+    trace: Option<&TraceContext>,
+) -> Result<Vec<u8>, WireError> {
+    let mut head = buffer;
+    head.clear();
+    head.resize(REQUEST_HEADER_BYTES, 0);
     if let Some(trace) = trace {
         head.extend_from_slice(&trace.encode());
     }

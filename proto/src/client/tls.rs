@@ -98,7 +98,8 @@ impl ClientTls {
         self
     }
 
-    pub(super) fn server_name(&self) -> Option<&str> {
+    /// The name that was set by [`ClientTls::with_server_name`].
+    pub fn server_name(&self) -> Option<&str> {
         self.server_name.as_deref()
     }
 
@@ -113,8 +114,12 @@ impl ClientTls {
         ClientTls { trust, identity: self.identity.clone(), server_name: None }
     }
 
-    /// Reads the files and makes what QUIC needs.
-    pub(super) fn load(&self, alpn: &[u8]) -> Result<quinn::ClientConfig, ClientError> {
+    /// Reads the files and makes what a QUIC connection under this ALPN needs. For programs that
+    /// speak the protocol on connections of their own.
+    ///
+    /// # Errors
+    /// `Tls` for files that are of no use, with their path, and for a pin that cannot be told.
+    pub fn load(&self, alpn: &[u8]) -> Result<quinn::ClientConfig, ClientError> {
         let provider = Arc::new(provider());
         let algorithms = provider.signature_verification_algorithms;
         let builder = rustls::ClientConfig::builder_with_provider(provider)
