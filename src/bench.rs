@@ -2,6 +2,8 @@
 
 mod fill;
 mod keys;
+mod segments;
+mod sizes;
 
 use std::process::ExitCode;
 

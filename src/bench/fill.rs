@@ -7,20 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mooring_proto::client::{Client, ClientError};
-use mooring_proto::limits::{FRAME_BYTES_MAX, OBJECT_BYTES_MAX};
+use mooring_proto::client::Client;
 use mooring_proto::message::inspect::StatsReply;
 use mooring_proto::message::object::{PutItem, PutOptions, PutStartItem};
 use mooring_proto::message::segment::Segment;
-use mooring_proto::{ErrorCode, SegmentId};
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 use serde_bytes::Bytes;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 use super::keys::KeyMaker;
+use super::segments::{fake_segments, unmount};
+use super::sizes;
 use crate::command::connect::ClientArgs;
 use crate::command::table::{pairs, printable};
 use crate::command::units::{ByteSize, human_bytes};
@@ -84,31 +82,15 @@ pub(crate) struct FillArgs {
 /// are counted instead; the exit code is 1 if all of them were.
 pub(crate) fn run(args: &FillArgs) -> Result<ExitCode, CommandError> {
     let maker = KeyMaker::new(args.seed, args.key_bytes).map_err(CommandError::Arguments)?;
-    check(args).map_err(CommandError::Arguments)?;
+    sizes::check(args.value_bytes, args.key_bytes, args.batch).map_err(CommandError::Arguments)?;
     command::block_on(fill(args, maker))
-}
-
-/// What the master would refuse of every batch.
-fn check(args: &FillArgs) -> Result<(), String> {
-    if !(1..=OBJECT_BYTES_MAX).contains(&args.value_bytes.0) {
-        let max = ByteSize(OBJECT_BYTES_MAX);
-        return Err(format!("--value-bytes {}: allowed are 1 to {max}", args.value_bytes));
-    }
-    let batch_max = (FRAME_BYTES_MAX - FRAME_SPARE_BYTES) / (args.key_bytes + ITEM_SPARE_BYTES);
-    if args.batch as usize > batch_max {
-        return Err(format!(
-            "--batch {} with --key-bytes {}: a request has room for {batch_max} such keys",
-            args.batch, args.key_bytes
-        ));
-    }
-    Ok(())
 }
 
 async fn fill(args: &FillArgs, maker: KeyMaker) -> Result<ExitCode, CommandError> {
     let mut terminate = signal(SignalKind::terminate())
         .map_err(|error| CommandError::failed("cannot listen to signals", error))?;
     let owner = args.client.connect().await?;
-    let segments = fake_segments(args);
+    let segments = fake_segments(args.segments, args.segment_bytes.0);
     // However it ends, nothing of it stays mounted.
     let outcome = tokio::select! {
         outcome = fill_segments(args, maker, &owner, &segments) => outcome,
@@ -154,37 +136,6 @@ async fn fill_segments(
     report(args, &work, elapsed, &stats);
     let all_refused = args.keys > 0 && work.refused.load(Ordering::Relaxed) == args.keys;
     Ok(if all_refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// Also of segments that were not mounted any more: the answer to a mount may have been lost.
-async fn unmount(owner: &Client, segments: &[Segment]) -> Result<(), ClientError> {
-    for segment in segments {
-        match owner.unmount(segment.segment, 0).await {
-            Err(error) if error.code() != Some(ErrorCode::SegmentNotFound) => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Segments in an address range that nobody reads: the master only hands out offsets. Range and
-/// endpoint are of this run alone, so nothing that an earlier one left is in the way.
-fn fake_segments(args: &FillArgs) -> Vec<Segment> {
-    let size_bytes = args.segment_bytes.0;
-    let mut random = StdRng::from_os_rng();
-    let run: u64 = random.random();
-    let first = random.random_range(BASES) / BASE_STEP * BASE_STEP;
-    let base = |index: u64| first.saturating_add(index.saturating_mul(size_bytes));
-    (0..u64::from(args.segments))
-        .map(|index| Segment {
-            segment: SegmentId(random.random()),
-            base: base(index),
-            size_bytes,
-            endpoint: format!("no-memory-{run:016x}.invalid:9"),
-            certificate_sha256: None,
-            transfer_engine: None,
-        })
-        .collect()
 }
 
 /// What is to be done, and how far it is.
@@ -320,18 +271,6 @@ fn report(args: &FillArgs, work: &Work, elapsed: Duration, stats: &StatsReply) {
     ]);
     print!("{table}");
 }
-
-/// Where the first segment pretends to lie; all of them fit behind it.
-const BASES: Range<u64> = 1 << 40..1 << 62;
-
-/// Memory starts at a page.
-const BASE_STEP: u64 = 2 << 20;
-
-/// What a request has besides its items: its options and the number of items.
-const FRAME_SPARE_BYTES: usize = 1 << 10;
-
-/// What an item has besides the bytes of its key: lengths and numbers of at most ten bytes each.
-const ITEM_SPARE_BYTES: usize = 32;
 
 /// Longer than the unmount of as many segments as there can be takes.
 const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(10);

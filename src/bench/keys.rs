@@ -55,13 +55,23 @@ pub(crate) fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
+/// Sixteen digits at once: making keys is most of what a load generator does by itself.
 fn hexadecimal(word: u64) -> [u8; HASH_DIGITS] {
     let mut digits = [0; HASH_DIGITS];
-    for (index, digit) in digits.iter_mut().enumerate() {
-        let nibble = (word >> (60 - 4 * index)) & 0xf;
-        *digit = b"0123456789abcdef"[nibble as usize];
-    }
+    digits[..8].copy_from_slice(&eight_digits((word >> 32) as u32));
+    digits[8..].copy_from_slice(&eight_digits(word as u32));
     digits
+}
+
+fn eight_digits(word: u32) -> [u8; 8] {
+    // Each nibble to the low half of a byte of its own.
+    let spread = u64::from(word);
+    let spread = (spread | spread << 16) & 0x0000_ffff_0000_ffff;
+    let spread = (spread | spread << 8) & 0x00ff_00ff_00ff_00ff;
+    let spread = (spread | spread << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    // Ten plus six carries into the high half: one for each byte that is a letter.
+    let letters = (spread + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+    (spread + 0x3030_3030_3030_3030 + letters * u64::from(b'a' - b'9' - 1)).to_be_bytes()
 }
 
 /// Sixteen digits hold a number of 64 bits.
@@ -90,6 +100,13 @@ mod tests {
             let keys: HashSet<Vec<u8>> = (0..1000).map(|number| key(&maker, number)).collect();
             assert_eq!(keys.len(), 1000);
             assert!(keys.iter().all(|key| key.len() == key_bytes));
+        }
+    }
+
+    #[test]
+    fn digits_are_those_of_the_number() {
+        for word in [0, 1, 0x0123_4567_89ab_cdef, u64::MAX, mix(7)] {
+            assert_eq!(hexadecimal(word), format!("{word:016x}").as_bytes());
         }
     }
 
