@@ -1,14 +1,30 @@
 //! `mooring bench`: measures a master.
 
+mod args;
+mod choice;
 mod fill;
+mod generator;
 mod keys;
+mod lane;
+mod mooncake;
+mod owner;
+mod plan;
+mod process;
+mod quic;
+mod report;
+mod run;
+mod schedule;
 mod segments;
 mod sizes;
+mod tally;
+mod wire;
+mod worker;
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use self::args::RunArgs;
 use self::fill::FillArgs;
 pub(crate) use self::keys::mix;
 use crate::command::CommandError;
@@ -23,8 +39,10 @@ pub(crate) struct BenchArgs {
 /// What can be measured.
 #[derive(Clone, Debug, Subcommand)]
 enum What {
+    /// Load a master, and measure rate, latency and what the master uses (this is the default)
+    Run(Box<RunArgs>),
     /// Put objects into segments without memory behind them: index, allocator and protocol at work
-    Fill(FillArgs),
+    Fill(Box<FillArgs>),
 }
 
 /// Measures and prints the figures.
@@ -33,6 +51,7 @@ enum What {
 /// What the master refused as a whole; refused items are counted instead.
 pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, CommandError> {
     match &args.what {
+        What::Run(args) => run::run(args),
         What::Fill(args) => fill::run(args),
     }
 }

@@ -140,7 +140,18 @@ fn run_arguments(
         && subject.subcommand_name().is_none()
     {
         arguments.push(DEFAULT_SUBJECT.into());
-        given = lenient.get_matches_from(&arguments);
+        given = lenient.clone().get_matches_from(&arguments);
+    }
+    if let Some(("bench", asked)) = given.subcommand()
+        && asked.subcommand_name().is_none()
+        && let Some(place) = arguments.iter().position(|argument| argument == "bench")
+    {
+        // Its flags stand behind it, so the name goes between.
+        arguments.insert(place + 1, DEFAULT_BENCH.into());
+        given = match lenient.try_get_matches_from(&arguments) {
+            Ok(given) => given,
+            Err(help) => return Ok(report_usage(&command, &help)),
+        };
     }
     let file = match config::path_of(&arguments) {
         Some(path) => ConfigFile::read(&command, &path)?.apply(&given),
@@ -213,10 +224,12 @@ fn report_usage(command: &clap::Command, error: &clap::Error) -> ExitCode {
 
 const DEFAULT_SUBJECT: &str = "master";
 
+const DEFAULT_BENCH: &str = "run";
+
 const PRECEDENCE_HELP: &str = "\
 Each flag is taken from the command line, else from its environment variable, else from the file \
 that --config names, else it has its default. The file has one table for each subcommand \
-([master], [store], [demo], [bench.fill], [put], ...) and [client] for what all client commands \
+([master], [store], [demo], [bench.run], [put], ...) and [client] for what all client commands \
 share; flags that every subcommand has stand before the first table. `mooring config SUBCOMMAND` \
 prints what results. Exit codes: 0 done, 1 refused or failed, 2 bad arguments or configuration.";
 

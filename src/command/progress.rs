@@ -30,6 +30,18 @@ pub(crate) fn count_bar(total: u64, label: &'static str) -> ProgressBar {
     styled(total, label, "{msg} {bar:32} {human_pos}/{human_len} {per_sec} {eta}")
 }
 
+/// A line that says how it goes; shown only when someone watches.
+pub(crate) fn status_line() -> ProgressBar {
+    if !watched() {
+        return ProgressBar::hidden();
+    }
+    let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    line.set_style(
+        ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
+    );
+    line
+}
+
 fn styled(total: u64, label: &'static str, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())

@@ -75,6 +75,11 @@ impl Process {
         Process { child, directory, expected_errors: Vec::new() }
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The file that exists while the process serves.
     pub(crate) fn ready_path(&self) -> PathBuf {
         self.directory.path().join("ready.json")

@@ -1,6 +1,6 @@
 //! The port for clients of Mooncake, met with their own protocol.
 
-mod client;
+pub(crate) mod client;
 mod framing;
 mod objects;
 mod restart;
