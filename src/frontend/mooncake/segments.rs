@@ -29,7 +29,9 @@ pub(super) async fn mount(scope: &Scope<'_>, call: &MountSegment<'_>) -> Vec<u8>
         let mount = MountRequest { segment: memory(&call.segment)?, mounted_with };
         let id = mount.segment.segment;
         match pool(scope, PoolRequest::Mount { client, mount }).await? {
-            PoolReply::Mounted(outcome) => outcome.map(|_| ()).map_err(|error| told(scope, error))?,
+            PoolReply::Mounted(outcome) => {
+                outcome.map(|_| ()).map_err(|error| told(scope, error))?
+            }
             _ => return Err(whole(wrong_answer())),
         }
         // One that leaves gracefully is mounted still to the core, and leaves all the same.
