@@ -25,6 +25,8 @@ enum End {
     Framing(FramingError),
     /// No room to keep what the peer sends.
     Overloaded,
+    /// The rest of a frame does not come.
+    Stalled,
     /// The peer does not take its answers.
     NotRead,
     /// The process leaves, and everything is answered.
@@ -45,6 +47,10 @@ pub(super) async fn serve(shared: &Shared, mut stream: TcpStream) {
             }
         }
         End::Overloaded => tracing::debug!(?peer, "connection closed: no room for its requests"),
+        End::Stalled => {
+            shared.context.mooncake.framing_errors.increment();
+            tracing::debug!(?peer, "connection closed: the rest of a frame does not come");
+        }
         End::NotRead => shared.context.mooncake.write_timeouts.increment(),
         End::Gone | End::Leaving => {}
     }
@@ -58,10 +64,15 @@ async fn run(shared: &Shared, stream: &mut TcpStream) -> End {
     let mut calls = FuturesUnordered::new();
     let mut answers: Vec<u8> = Vec::new();
     let mut ends = None;
+    // Of the requests that are being answered.
+    let mut asked_bytes = 0;
     loop {
-        while ends.is_none() && calls.len() < CALLS_MAX {
+        while ends.is_none() && calls.len() < CALLS_MAX && asked_bytes < ASKED_BYTES_MAX {
             match input.next() {
-                Ok(Some(request)) => calls.push(answer(shared, request)),
+                Ok(Some(request)) => {
+                    asked_bytes += request.body.len();
+                    calls.push(answer(shared, request));
+                }
                 Ok(None) => break,
                 Err(error) => ends = Some(End::Framing(error)),
             }
@@ -72,15 +83,17 @@ async fn run(shared: &Shared, stream: &mut TcpStream) -> End {
         {
             return end;
         }
-        let reads = ends.is_none() && calls.len() < CALLS_MAX;
+        let reads = ends.is_none() && calls.len() < CALLS_MAX && asked_bytes < ASKED_BYTES_MAX;
         tokio::select! {
             Some(answered) = calls.next(), if !calls.is_empty() => {
                 // Counted as in flight until the last byte is written.
                 let mut kept = Vec::new();
+                asked_bytes -= answered.asked_bytes;
                 take(answered, &mut answers, &mut kept);
                 while answers.len() < WRITE_BYTES
                     && let Some(Some(answered)) = calls.next().now_or_never()
                 {
+                    asked_bytes -= answered.asked_bytes;
                     take(answered, &mut answers, &mut kept);
                 }
                 match tokio::time::timeout(WRITE_TIMEOUT, writer.write_all(&answers)).await {
@@ -91,15 +104,27 @@ async fn run(shared: &Shared, stream: &mut TcpStream) -> End {
                 answers.clear();
                 answers.shrink_to(WRITE_BYTES);
             }
-            read = reader.read_buf(&mut input.buffer), if reads => match read {
-                Ok(0) | Err(_) => return End::Gone,
-                Ok(_) => if !input.charge_read() { return End::Overloaded },
+            read = read_some(&mut reader, &mut input.buffer), if reads => match read {
+                None => return End::Stalled,
+                Some(Ok(0) | Err(_)) => return End::Gone,
+                Some(Ok(_)) => if !input.charge_read() { return End::Overloaded },
             },
             () = told(&mut leaving), if ends.is_none() => {
                 ends = Some(End::Leaving);
             }
         }
     }
+}
+
+/// Reads what comes. A connection may be idle for ever, but not in the middle of a frame: `None`.
+async fn read_some(
+    reader: &mut tokio::net::tcp::ReadHalf<'_>,
+    buffer: &mut BytesMut,
+) -> Option<std::io::Result<usize>> {
+    if buffer.is_empty() {
+        return Some(reader.read_buf(buffer).await);
+    }
+    tokio::time::timeout(REST_OF_FRAME_TIMEOUT, reader.read_buf(buffer)).await.ok()
 }
 
 /// Waits until the process leaves.
@@ -153,12 +178,14 @@ impl Input {
 /// An answer, and what is kept until it is written.
 struct Answered<'a> {
     frame: Vec<u8>,
+    asked_bytes: usize,
     admitted: Option<crate::frontend::stage::Admitted<'a>>,
     charge: Charge,
 }
 
 async fn answer(shared: &Shared, request: Request) -> Answered<'_> {
     let Request { header, body, mut charge } = request;
+    let asked_bytes = body.len();
     let admitted = shared.context.stage.admit();
     let frame = match &admitted {
         Some(_) => router::answer(shared, header, &body).await,
@@ -166,7 +193,7 @@ async fn answer(shared: &Shared, request: Request) -> Answered<'_> {
         None => Vec::new(),
     };
     charge.add(frame.len());
-    Answered { frame, admitted, charge }
+    Answered { frame, asked_bytes, admitted, charge }
 }
 
 fn take<'a>(
@@ -186,8 +213,15 @@ fn take<'a>(
 /// work of one that does not keep to it.
 const CALLS_MAX: usize = 1024;
 
-/// The largest frame: a batch of 64 Ki keys of a kilobyte each.
-const FRAME_BYTES_MAX: usize = 64 << 20;
+/// Bytes of requests that are answered at once for one connection. Their answers may be several times
+/// as long, and are kept until the peer takes them. One request may be larger.
+const ASKED_BYTES_MAX: usize = 1 << 20;
+
+/// The largest frame: a batch of 64 Ki keys of 256 bytes each.
+const FRAME_BYTES_MAX: usize = 16 << 20;
+
+/// A peer sends a frame at once, so that a pause of this length is the end of it.
+const REST_OF_FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bytes of requests and replies that one connection may keep: two of the largest frames.
 const CONNECTION_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX + READ_BYTES;

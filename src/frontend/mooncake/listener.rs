@@ -133,8 +133,9 @@ fn prepare(stream: &TcpStream) -> bool {
 /// Each client keeps up to a hundred connections, so this is room for some hundred busy clients.
 const CONNECTIONS_MAX: usize = 32_768;
 
-/// Bytes of requests and replies of all connections together.
-const ALL_BYTES_MAX: usize = 1 << 30;
+/// Bytes of requests and replies of all connections together: a hundred large batches, in a process
+/// that may have no more memory than its index needs.
+const ALL_BYTES_MAX: usize = 256 << 20;
 
 /// Short beside the second that a client waits between two attempts.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
