@@ -2,6 +2,7 @@
 
 mod args;
 mod choice;
+mod compare;
 mod fill;
 mod generator;
 mod keys;

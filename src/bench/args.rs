@@ -101,8 +101,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = config::seconds)]
     pub(super) duration: Duration,
 
-    /// How long to load before that; seconds, or with a unit
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = config::seconds)]
+    /// How long to load before that; 0, seconds, or with a unit
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = perhaps_seconds)]
     pub(super) warm_up: Duration,
 
     /// Keys per second in an open loop: requests are sent when they are due, and latency counts
@@ -134,12 +134,27 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "HOST:PORT", value_parser = config::host_and_port)]
     pub(super) metrics: Option<String>,
 
+    /// Start a master with this command, load it, and end it; given twice, the two take turns, and
+    /// medians and ratios are told. Both must serve at --master
+    #[arg(long, value_name = "COMMAND", conflicts_with = "master_pid")]
+    pub(super) compare: Vec<String>,
+
+    /// With --compare: how often each master is loaded
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rounds: u32,
+
     /// Another seed makes other keys
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) seed: u64,
 
     #[command(flatten)]
     pub(super) client: ClientArgs,
+}
+
+/// Zero too, unlike the other times.
+fn perhaps_seconds(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { config::seconds(text) }
 }
 
 fn share(text: &str) -> Result<f64, String> {

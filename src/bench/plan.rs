@@ -45,6 +45,9 @@ impl Plan {
     /// Names the flag and what is allowed.
     pub(super) fn new(args: &RunArgs) -> Result<Plan, String> {
         let published = args.preset == Some(Preset::Published);
+        if args.compare.len() == 1 || args.compare.len() > 2 {
+            return Err(format!("--compare: two commands, not {}", args.compare.len()));
+        }
         let maker = KeyMaker::new(args.seed, args.key_bytes)?;
         let segments = match args.segments {
             _ if args.no_fill => 0,

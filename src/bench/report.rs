@@ -40,7 +40,7 @@ impl Measured {
 /// Prints the figures as the flags ask for.
 pub(super) fn print(args: &RunArgs, plan: &Plan, measured: &Measured) {
     if args.client.json {
-        println!("{}", as_json(&Asked::of(args, plan), measured));
+        println!("{}", as_json(args, plan, measured));
     } else {
         print!("{}", as_text(&Asked::of(args, plan), measured));
     }
@@ -78,8 +78,12 @@ fn name(value: impl clap::ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// The names are an interface for scripts.
-fn as_json(asked: &Asked, measured: &Measured) -> Value {
+/// The figures of a run; the names are an interface for scripts.
+pub(super) fn as_json(args: &RunArgs, plan: &Plan, measured: &Measured) -> Value {
+    figures(&Asked::of(args, plan), measured)
+}
+
+fn figures(asked: &Asked, measured: &Measured) -> Value {
     let total = measured.tally.total();
     let mut figures = part_json(measured, &total);
     let parts: Vec<Value> = measured
@@ -203,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_json_has_the_names_that_scripts_read() {
-        let figures = as_json(&asked(), &measured());
+        let figures = figures(&asked(), &measured());
         let expected = json!({
             "operation": "put", "transport": "quic", "batch": 64,
             "keys_per_s": 3_100.0, "requests_per_s": 100.0, "errors": 0, "refused": 200,
@@ -231,7 +235,7 @@ mod tests {
             told: Told::default(),
             ..measured()
         };
-        let figures = as_json(&asked(), &measured);
+        let figures = figures(&asked(), &measured);
         assert!(figures["latency_us"]["p50"].is_null());
         for name in ["cpu_us_per_key", "resident_bytes", "objects"] {
             assert!(figures["master"][name].is_null(), "{name}");

@@ -11,6 +11,7 @@ use indicatif::ProgressFinish;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::{Operation, Preset, RunArgs};
+use super::compare;
 use super::generator::{Dialer, Generator, Sizes};
 use super::lane::Lane;
 use super::owner::Owner;
@@ -35,17 +36,35 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     if args.preset == Some(Preset::Published) {
         eprintln!("{PUBLISHED_HINT}");
     }
-    let measured = command::block_on(mounted(args, &plan))?;
+    if !args.compare.is_empty() {
+        return compare::run(args, &plan);
+    }
+    let measured = command::block_on(mounted(args, &plan, Duration::ZERO))?;
     report::print(args, &plan, &measured);
     let answered = measured.tally.total().keys() > 0;
     Ok(if answered { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// However it ends, nothing of it stays mounted.
-async fn mounted(args: &RunArgs, plan: &Plan) -> Result<Measured, CommandError> {
+/// One run on one master, which may begin to serve only within `patience`. However the run ends,
+/// nothing of it stays mounted.
+///
+/// # Errors
+/// A master that refuses or is lost.
+pub(super) async fn mounted(
+    args: &RunArgs,
+    plan: &Plan,
+    patience: Duration,
+) -> Result<Measured, CommandError> {
     let mut terminate = signal(SignalKind::terminate())
         .map_err(|error| CommandError::failed("cannot listen to signals", error))?;
-    let mut owner = Owner::connect(args, plan).await?;
+    let until = Instant::now() + patience;
+    let mut owner = loop {
+        match Owner::connect(args, plan).await {
+            Ok(owner) => break owner,
+            Err(error) if Instant::now() >= until => return Err(error),
+            Err(_) => tokio::time::sleep(CONNECT_PAUSE).await,
+        }
+    };
     let outcome = tokio::select! {
         outcome = fill_and_measure(args, plan, &mut owner) => outcome,
         _ = tokio::signal::ctrl_c() => Err(CommandError::Failed("interrupted".to_owned())),
@@ -217,6 +236,9 @@ const START_IN: Duration = Duration::from_millis(20);
 
 /// Longer than any fill takes.
 const UNLIMITED: Duration = Duration::from_secs(365 * 86_400);
+
+/// Between two looks whether a master that was started serves.
+const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Large batches fill fast.
 const FILL_BATCH: u32 = 1_024;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Master, run};
+use crate::harness::{MOORING, Master, free_port, run};
 use crate::mooncake::client;
 
 /// What reaches the master over a protocol.
@@ -92,10 +92,31 @@ fn loads_that_cannot_be_are_refused_by_name_before_anything_starts() {
         &["--keys", "1000", "--segments", "1", "--segment-bytes", "1MiB"],
         &["--get-share", "1.5"],
         &["--master-pid", "4294967295"],
+        &["--compare", "mooring master"],
     ] {
         let output = run(&[&["bench", "run", "--pin-sha256", &pin][..], flags].concat());
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(error.contains(flags[0]), "{error}");
     }
+}
+
+#[test]
+fn two_masters_take_turns_and_are_compared() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let port = address.rsplit(':').next().unwrap();
+    let common = format!("{MOORING} master --metrics-port 0 --mooncake-port {port}");
+    let two = [format!("{common} --shards 1"), format!("{common} --shards 2")];
+    let compare = ["--compare", &two[0], "--compare", &two[1], "--rounds", "1"];
+    let load = ["--transport", "mooncake", "--master", &address, "--operation", "put", "--json"];
+    let short = ["--warm-up", "0", "--duration", "200ms"];
+    let output = run(&[&["bench", "run"][..], &compare, &load, &short].concat());
+    assert!(output.status.success(), "{output:?}");
+    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (master, command) in figures["masters"].as_array().unwrap().iter().zip(&two) {
+        assert_eq!(master["command"], command.as_str());
+        check(&master["runs"][0]);
+        assert!(master["median"]["master_resident_bytes"].as_f64().unwrap() > 0.0);
+    }
+    assert!(figures["ratio"]["keys_per_s"].as_f64().unwrap() > 0.0, "{figures}");
 }
