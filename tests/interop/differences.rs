@@ -159,6 +159,15 @@ const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference {
+        name: "20: no upsert over an unfinished put of the same client",
+        after: After::Stop,
+        explains: |seen| {
+            matches!(seen.call(), Call::UpsertStart(_) | Call::BatchUpsertStart(_))
+                && seen.theirs.is_ok()
+                && *seen.ours == Err(ErrorCode::OBJECT_ALREADY_EXISTS)
+        },
+    },
+    Difference {
         name: "19: what has lost its memory is not counted",
         after: After::GoOn,
         explains: |seen| {
