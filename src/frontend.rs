@@ -5,6 +5,7 @@ pub(crate) mod bulk;
 pub(crate) mod calls;
 pub(crate) mod counters;
 pub(crate) mod mooncake;
+mod port;
 pub(crate) mod quic;
 pub(crate) mod split;
 pub(crate) mod stage;

@@ -35,7 +35,7 @@ mod segments;
 mod shared;
 mod steer;
 pub mod tls;
-mod transport;
+pub mod transport;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

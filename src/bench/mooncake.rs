@@ -7,9 +7,9 @@ mod owner;
 mod skim;
 
 use mooring_proto::mooncake::{
-    BatchExistKey, BatchGetReplicaList, BatchPutEnd, BatchPutStart, BatchRemove, Form,
-    ObjectDataType, ObjectMeta, ReplicaType, ReplicateConfig, ReplyError, Request, SoftPinAction,
-    Str, Unpack, Uuid, append_request, decode_body, decode_reply, split_reply,
+    BatchExistKey, BatchGetReplicaList, BatchPutEnd, BatchPutStart, BatchRemove, Form, ObjectMeta,
+    ReplicaType, ReplicateConfig, ReplyError, Request, Str, Unpack, Uuid, append_request,
+    decode_body, decode_reply, split_reply,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -165,21 +165,7 @@ fn refused(error: ReplyError) -> WireFault {
 
 /// One replica, and nothing special.
 fn put_config() -> ReplicateConfig<'static> {
-    ReplicateConfig {
-        replica_num: 1,
-        nof_replica_num: 0,
-        dfs_replica_num: 0,
-        soft_pin_action: SoftPinAction::PRESERVE,
-        soft_pin_ttl_ms: None,
-        with_hard_pin: false,
-        preferred_segments: Vec::new(),
-        preferred_segment: Str::default(),
-        preferred_nof_segments: Vec::new(),
-        prefer_alloc_in_same_node: false,
-        data_type: ObjectDataType::UNKNOWN,
-        host_id: Str::default(),
-        group_ids: None,
-    }
+    ReplicateConfig::default()
 }
 
 /// The tenant that clients name when they have none.

@@ -5,11 +5,11 @@
 
 mod skim;
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mooring_proto::client::ClientTls;
+use mooring_proto::client::transport::{endpoint_towards, transport_config};
 use mooring_proto::error::WireError;
 use mooring_proto::frame::{self, REPLY_HEADER_BYTES, ReplyHeader};
 use mooring_proto::message::Request;
@@ -19,10 +19,9 @@ use mooring_proto::message::object::{
 };
 use mooring_proto::message::session::{ALPN_MASTER, HelloRequest, VERSION, VERSION_MIN};
 use mooring_proto::{ClientId, Incarnation};
-use quinn::{Connection, Endpoint, EndpointConfig, TokioRuntime, TransportConfig, VarInt};
+use quinn::Connection;
 use serde::Deserialize;
 use serde_bytes::Bytes;
-use socket2::{Domain, Protocol, Socket, Type};
 
 use self::skim::{Counted, GetSkim, ItemsSkim, PutStartSkim};
 use super::tally::{Answer, Call};
@@ -49,7 +48,7 @@ impl QuicDialer {
             CommandError::failed(format!("cannot connect to {}", self.target), error)
         };
         let mut config = self.tls.load(ALPN_MASTER)?;
-        config.transport_config(Arc::new(transport()));
+        config.transport_config(Arc::new(transport_config(INITIAL_MTU_BYTES, IDLE_TIMEOUT)));
         let mut addresses =
             tokio::net::lookup_host(&self.target).await.map_err(|error| fault(&error))?;
         let address = addresses.next().ok_or_else(|| fault(&"the name has no address"))?;
@@ -214,45 +213,12 @@ fn found(done: u64, asked: u64) -> Answer {
     Answer { done, missing: asked.saturating_sub(done), refused: 0, requests: 1 }
 }
 
-fn endpoint_towards(address: SocketAddr) -> std::io::Result<Endpoint> {
-    let (domain, local) = match address {
-        SocketAddr::V4(_) => (Domain::IPV4, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))),
-        SocketAddr::V6(_) => (Domain::IPV6, SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))),
-    };
-    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
-    // The kernel grants what its limits allow; less costs speed and no correctness.
-    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
-    let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
-    socket.bind(&local.into())?;
-    Endpoint::new(EndpointConfig::default(), None, socket.into(), Arc::new(TokioRuntime))
-}
-
-/// As the client of this protocol sets them, so that the master sees what it sees in earnest.
-fn transport() -> TransportConfig {
-    let mut transport = TransportConfig::default();
-    transport
-        .max_concurrent_bidi_streams(VarInt::from_u32(0))
-        .max_concurrent_uni_streams(VarInt::from_u32(8))
-        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
-        .receive_window(VarInt::from_u32(CONNECTION_WINDOW_BYTES))
-        .send_window(u64::from(CONNECTION_WINDOW_BYTES))
-        .keep_alive_interval(Some(KEEP_ALIVE))
-        .initial_rtt(INITIAL_RTT)
-        .initial_mtu(INITIAL_MTU_BYTES)
-        .datagram_receive_buffer_size(None);
-    transport
-}
-
 /// The generator waits as long as it takes: giving up would hide the slowest answers.
 const NO_DEADLINE_MS: u32 = 0;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A burst of large batches overflows what kernels give by default.
-const SOCKET_BUFFER_BYTES: usize = 4 << 20;
+/// As long as the client's own before it knows the client TTL.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
-const STREAM_WINDOW_BYTES: u32 = 2_000_000;
-const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
-const KEEP_ALIVE: Duration = Duration::from_secs(1);
-const INITIAL_RTT: Duration = Duration::from_millis(50);
 const INITIAL_MTU_BYTES: u16 = 1_452;

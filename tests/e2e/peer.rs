@@ -12,7 +12,9 @@ use mooring_proto::message::Request;
 use mooring_proto::message::session::{ALPN_MASTER, HelloRequest, VERSION, VERSION_MIN};
 use mooring_proto::{ClientId, WireError};
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, ReadError, ReadExactError};
+use quinn::{
+    ClientConfig, Connection, ConnectionError, Endpoint, ReadError, ReadExactError, ReadToEndError,
+};
 use quinn::{TransportConfig, VarInt};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::verify_tls13_signature;
@@ -159,7 +161,12 @@ pub(crate) async fn read_answer(mut stream: quinn::RecvStream) -> Answer {
     if let Ok(decoded) = ReplyHeader::decode(&header) {
         assert_eq!(decoded.status, status);
     }
-    let body = in_time(stream.read_to_end(32 << 20)).await.unwrap();
+    let body = match in_time(stream.read_to_end(32 << 20)).await {
+        Ok(body) => body,
+        // A master that leaves may close in the middle of an answer.
+        Err(ReadToEndError::Read(ReadError::ConnectionLost(_))) => return Answer::Closed,
+        Err(error) => panic!("half an answer: {error}"),
+    };
     let announced = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
     assert_eq!(body.len(), announced as usize);
     Answer::Reply { kind_number, status, body }

@@ -51,8 +51,6 @@ pub(crate) fn allowing(seen: &Seen<'_>) -> Option<&'static Difference> {
     DIFFERENCES.iter().find(|difference| (difference.explains)(seen))
 }
 
-const UNAVAILABLE_IN_CURRENT_STATUS: ErrorCode = ErrorCode(-1010);
-
 /// All of them.
 const DIFFERENCES: &[Difference] = &[
     Difference {
@@ -139,7 +137,7 @@ const DIFFERENCES: &[Difference] = &[
         after: After::Stop,
         explains: |seen| {
             matches!(seen.call(), Call::ReMountSegment(_))
-                && *seen.theirs == Err(UNAVAILABLE_IN_CURRENT_STATUS)
+                && *seen.theirs == Err(ErrorCode::UNAVAILABLE_IN_CURRENT_STATUS)
                 && seen.ours.is_ok()
         },
     },
@@ -159,7 +157,7 @@ const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference {
-        name: "20: no upsert over an unfinished put of the same client",
+        name: "11: no upsert over an unfinished put of the same client",
         after: After::Stop,
         explains: |seen| {
             matches!(seen.call(), Call::UpsertStart(_) | Call::BatchUpsertStart(_))

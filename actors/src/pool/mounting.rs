@@ -112,15 +112,16 @@ impl Pool {
                 format!("segments has {} entries, at most {REMOUNT_SEGMENTS_MAX}", mounts.len());
             return Err(WireError::new(ErrorCode::TooLarge, text));
         }
+        let kind_of = |segment: &Segment| segment.transfer_engine.is_some();
+        let mut there = self.segments.iter().map(|known| &known.identity);
+        let kind = there.next().or(mounts.first().map(|it| &it.segment)).is_some_and(kind_of);
         let mut plan = Plan::default();
         let mut seen: BTreeMap<SegmentId, usize> = BTreeMap::new();
         let mut bases: BTreeMap<u64, &Segment> = BTreeMap::new();
         for (index, request) in mounts.iter().enumerate() {
             let segment = &request.segment;
             check_fields(segment)?;
-            let first = self.segments.iter().map(|known| &known.identity).next();
-            let first = first.unwrap_or(&mounts[0].segment);
-            if first.transfer_engine.is_some() != segment.transfer_engine.is_some() {
+            if kind_of(segment) != kind {
                 return Err(other_reach(segment));
             }
             if let Some(&before) = seen.get(&segment.segment) {

@@ -14,22 +14,7 @@ impl Shard {
         now: Moment,
         batch: &KeyBatch,
     ) -> Vec<Result<Described, Refusal>> {
-        let until = now.after_ms(self.config.lease_ttl_ms);
-        let mut answers = Vec::with_capacity(batch.len());
-        self.counters.gets += batch.len() as u64;
-        for index in 0..batch.len() {
-            self.look_ahead(batch, index);
-            let answer = match self.find_readable(batch, index) {
-                Ok(object) => {
-                    self.lease(now, object, until);
-                    self.counters.get_hits += 1;
-                    Ok(self.described(now, object))
-                }
-                Err(code) => Err(Refusal::from(code)),
-            };
-            answers.push(answer);
-        }
-        answers
+        self.lease_each(now, batch, |shard, object| shard.described(now, object))
     }
 
     /// Describes the objects of a batch, and changes nothing.

@@ -17,6 +17,16 @@ impl Shard {
         now: Moment,
         batch: &KeyBatch,
     ) -> Vec<Result<Located, Refusal>> {
+        self.lease_each(now, batch, |shard, object| shard.located(object))
+    }
+
+    /// Leases each object of a batch that is readable, and tells of it.
+    pub(super) fn lease_each<T>(
+        &mut self,
+        now: Moment,
+        batch: &KeyBatch,
+        tell: impl Fn(&Shard, ObjectHandle) -> T,
+    ) -> Vec<Result<T, Refusal>> {
         let until = now.after_ms(self.config.lease_ttl_ms);
         let mut answers = Vec::with_capacity(batch.len());
         self.counters.gets += batch.len() as u64;
@@ -26,7 +36,7 @@ impl Shard {
                 Ok(object) => {
                     self.lease(now, object, until);
                     self.counters.get_hits += 1;
-                    Ok(self.located(object))
+                    Ok(tell(self, object))
                 }
                 Err(code) => Err(Refusal::from(code)),
             };

@@ -10,7 +10,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 /// A new endpoint on a new local port. Each connection gets its own: packet filters may remember
 /// for minutes where an old port led, and servers spread connections over threads by the port.
-pub(super) fn endpoint_towards(address: SocketAddr) -> io::Result<Endpoint> {
+///
+/// # Errors
+/// What the system says of the socket.
+pub fn endpoint_towards(address: SocketAddr) -> io::Result<Endpoint> {
     let (domain, local) = match address {
         SocketAddr::V4(_) => (Domain::IPV4, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))),
         SocketAddr::V6(_) => (Domain::IPV6, SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))),
@@ -23,8 +26,8 @@ pub(super) fn endpoint_towards(address: SocketAddr) -> io::Result<Endpoint> {
     Endpoint::new(EndpointConfig::default(), None, socket.into(), Arc::new(TokioRuntime))
 }
 
-/// The parameters of a connection.
-pub(super) fn transport_config(initial_mtu_bytes: u16, idle_timeout: Duration) -> TransportConfig {
+/// The parameters of a connection that may be silent for `idle_timeout`.
+pub fn transport_config(initial_mtu_bytes: u16, idle_timeout: Duration) -> TransportConfig {
     let mut transport = TransportConfig::default();
     let idle_ms = u32::try_from(idle_timeout.as_millis()).unwrap_or(u32::MAX);
     transport

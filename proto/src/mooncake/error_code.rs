@@ -72,6 +72,12 @@ named_numbers! {
         RPC_FAIL = -900,
         /// The call was not answered; a client's own, not sent.
         RPC_TIMEOUT = -901,
+        /// The thing or the master is in a state that does not allow it now.
+        UNAVAILABLE_IN_CURRENT_STATUS = -1010,
+        /// The feature is switched off.
+        UNAVAILABLE_IN_CURRENT_MODE = -1011,
+        /// Objects are not written to disks.
+        UNABLE_OFFLOAD = -1300,
         /// No such task.
         TASK_NOT_FOUND = -1400,
     }

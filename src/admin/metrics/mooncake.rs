@@ -43,7 +43,7 @@ pub(super) fn families(page: &mut Exposition, context: &Context) {
         ("partial_successes", "Batches refused in part.", |it| &it.partial_successes),
         ("items", "Items of batches.", |it| &it.items),
         ("failed_items", "Items of batches that were refused.", |it| &it.failed_items),
-        ("wrong_arguments", "Calls of clients of another release.", |it| &it.wrong_arguments),
+        ("wrong_arguments", "Calls whose arguments cannot be read.", |it| &it.wrong_arguments),
     ];
     for (name, help, figure) in by_function {
         // Most functions are never called: a family of seventy zeros tells nothing.

@@ -19,7 +19,7 @@ pub(crate) struct FunctionCounters {
     pub(crate) items: Counter,
     /// Of them, refused.
     pub(crate) failed_items: Counter,
-    /// Calls with arguments of another type: their clients are of another release.
+    /// Calls whose arguments cannot be read, most likely of clients of another release.
     pub(crate) wrong_arguments: Counter,
     told: AtomicBool,
 }
@@ -96,10 +96,9 @@ impl FunctionCounters {
         }
     }
 
-    /// Whether wrong arguments of this function are told for the first time. A fleet of the wrong
-    /// release repeats them by the thousand.
-    pub(super) fn tell_wrong_arguments(&self) -> bool {
-        self.wrong_arguments.increment();
+    /// Whether it is told for the first time that clients of another release call this function. A fleet
+    /// of them repeats it by the thousand.
+    pub(super) fn tell_other_release(&self) -> bool {
         !self.told.swap(true, Ordering::Relaxed)
     }
 }
@@ -130,10 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn wrong_arguments_are_told_once_and_counted_always() {
-        let counters = FunctionCounters::default();
-        assert!(counters.tell_wrong_arguments());
-        assert!(!counters.tell_wrong_arguments());
-        assert_eq!(counters.wrong_arguments.value(), 2);
+    fn another_release_is_told_once_for_each_function() {
+        let counters = MooncakeCounters::default();
+        assert!(counters.function(Function::Ping).tell_other_release());
+        assert!(!counters.function(Function::Ping).tell_other_release());
+        assert!(counters.function(Function::PutEnd).tell_other_release());
     }
 }

@@ -4,12 +4,6 @@ use mooring_proto::error::Refusal;
 use mooring_proto::mooncake::ErrorCode as Code;
 use mooring_proto::{ErrorCode, WireError};
 
-/// What is refused while the process is leaving; clients come back by themselves.
-pub(super) const LEAVING: Code = Code(-1010);
-
-/// What belongs to a feature that this master does not have.
-pub(super) const SWITCHED_OFF: Code = Code(-1011);
-
 /// The code for a refusal. A client acts on a few of them: a put takes OBJECT_ALREADY_EXISTS for
 /// success, and a get takes OBJECT_NOT_FOUND and REPLICA_IS_NOT_READY for a miss.
 pub(super) fn code_of(code: ErrorCode) -> Code {
@@ -35,7 +29,9 @@ pub(super) fn code_of(code: ErrorCode) -> Code {
         | ErrorCode::SegmentOverlap
         | ErrorCode::InvalidSegment => Code::INVALID_PARAMS,
         ErrorCode::SegmentNotFound => Code::SEGMENT_NOT_FOUND,
-        ErrorCode::SegmentLeaving | ErrorCode::Restarting | ErrorCode::NotReady => LEAVING,
+        ErrorCode::SegmentLeaving | ErrorCode::Restarting | ErrorCode::NotReady => {
+            Code::UNAVAILABLE_IN_CURRENT_STATUS
+        }
         _ => Code::INTERNAL_ERROR,
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -42,6 +42,8 @@ pub(super) struct Shared {
     pub(super) options: MooncakeOptions,
     pub(super) clients: Clients,
     pub(super) budget: Arc<Budget>,
+    /// Numbers the puts: none is taken for another one that is repeated.
+    pub(super) next_put: AtomicU64,
     /// Becomes true when the process leaves.
     pub(super) leaving: watch::Receiver<bool>,
 }
@@ -71,6 +73,7 @@ impl MooncakeListener {
             options,
             clients: Clients::default(),
             budget: Budget::new(ALL_BYTES_MAX),
+            next_put: AtomicU64::new(1),
             leaving: told,
         });
         tokio::spawn(accept(socket, shared));

@@ -3,11 +3,9 @@
 
 use mooring_proto::mooncake::*;
 
-use super::errors::SWITCHED_OFF;
 use super::router::Scope;
 
-/// The client has no disk with this master.
-const NO_DISK: ErrorCode = ErrorCode(-1300);
+const SWITCHED_OFF: ErrorCode = ErrorCode::UNAVAILABLE_IN_CURRENT_MODE;
 
 /// The answer to a call that no other file answers.
 pub(super) fn answer(scope: &Scope<'_>, call: &Call<'_>) -> Vec<u8> {
@@ -43,8 +41,12 @@ fn disk(scope: &Scope<'_>, call: &Call<'_>) -> Vec<u8> {
     let absent = ErrorCode::SEGMENT_NOT_FOUND;
     let nothing = ErrorCode::OBJECT_NOT_FOUND;
     match call {
-        Call::MountLocalDiskSegment(_) => refuse::<MountLocalDiskSegment, ()>(scope, NO_DISK),
-        Call::UnmountLocalDiskSegment(_) => refuse::<UnmountLocalDiskSegment, ()>(scope, NO_DISK),
+        Call::MountLocalDiskSegment(_) => {
+            refuse::<MountLocalDiskSegment, ()>(scope, ErrorCode::UNABLE_OFFLOAD)
+        }
+        Call::UnmountLocalDiskSegment(_) => {
+            refuse::<UnmountLocalDiskSegment, ()>(scope, ErrorCode::UNABLE_OFFLOAD)
+        }
         Call::OffloadObjectHeartbeat(_) => {
             refuse::<OffloadObjectHeartbeat, Vec<OffloadTaskItem<'_>>>(scope, absent)
         }

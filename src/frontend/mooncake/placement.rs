@@ -167,26 +167,11 @@ fn is_no_host(host: &str) -> bool {
 mod tests {
     use mooring_proto::message::object::RangeDescriptor;
     use mooring_proto::message::segment::{Segment, TransferEngine};
-    use mooring_proto::mooncake::ObjectDataType;
 
     use super::*;
 
     fn config() -> ReplicateConfig<'static> {
-        ReplicateConfig {
-            replica_num: 1,
-            nof_replica_num: 0,
-            dfs_replica_num: 0,
-            soft_pin_action: SoftPinAction::PRESERVE,
-            soft_pin_ttl_ms: None,
-            with_hard_pin: false,
-            preferred_segments: Vec::new(),
-            preferred_segment: Str::default(),
-            preferred_nof_segments: Vec::new(),
-            prefer_alloc_in_same_node: false,
-            data_type: ObjectDataType::UNKNOWN,
-            host_id: Str::default(),
-            group_ids: None,
-        }
+        ReplicateConfig::default()
     }
 
     fn placement(config: &ReplicateConfig<'_>) -> Expected<Placement> {

@@ -6,8 +6,8 @@ use mooring_actors::shard::message::{Described, ShardReply, ShardRequest};
 use mooring_proto::mooncake::{
     BatchExistKey, BatchGetReplicaList, BatchGetReplicaListForAdmin, BatchProbeKey, Descriptor,
     Each, ErrorCode, ExistKey, Expected, GetReplicaList, GetReplicaListByRegex,
-    GetReplicaListForAdmin, GetReplicaListResponse, Map, Pack, ProbeKey, ProbeLeaseMode,
-    ReplicaStatus, Request, Str,
+    GetReplicaListForAdmin, GetReplicaListResponse, Map, ProbeKey, ProbeLeaseMode, ReplicaStatus,
+    Request, Str,
 };
 
 use super::errors::{code_of, item, whole};
@@ -251,10 +251,7 @@ pub(super) async fn get_matching(scope: &Scope<'_>, call: &GetReplicaListByRegex
     scope.reply::<GetReplicaListByRegex<'_>, _, _>(&Expected::Ok(map))
 }
 
-fn refuse_matching(scope: &Scope<'_>, code: ErrorCode) -> Vec<u8>
-where
-    Expected<Map<Str<'static>, Vec<Descriptor<'static>>>>: Pack,
-{
+fn refuse_matching(scope: &Scope<'_>, code: ErrorCode) -> Vec<u8> {
     let refusal: Expected<Map<Str<'_>, Vec<Descriptor<'_>>>> = Err(code);
     scope.reply::<GetReplicaListByRegex<'_>, _, _>(&refusal)
 }

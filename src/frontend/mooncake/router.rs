@@ -72,10 +72,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The frame with a result that no function of this master can fail to have.
-    pub(super) fn done<R: Request>(&self) -> Vec<u8>
-    where
-        Expected<()>: Pack,
-    {
+    pub(super) fn done<R: Request>(&self) -> Vec<u8> {
         self.reply::<R, _, _>(&Expected::Ok(()))
     }
 }
@@ -151,8 +148,9 @@ fn refuse(shared: &Shared, seq: u32, error: &CallError) -> Vec<u8> {
             reply_error(seq, error.rpc_error(), "the rpc function not registered")
         }
         CallError::Arguments { function, fault } => {
-            let other_release = matches!(fault.cause, Cause::Type(_));
-            if tell(shared, *function) && other_release {
+            let counters = shared.context.mooncake.function(*function);
+            counters.wrong_arguments.increment();
+            if matches!(fault.cause, Cause::Type(_)) && counters.tell_other_release() {
                 tracing::warn!(
                     function = function.name(),
                     %fault,
@@ -165,8 +163,4 @@ fn refuse(shared: &Shared, seq: u32, error: &CallError) -> Vec<u8> {
             reply_error(seq, error.rpc_error(), &format!("invalid rpc arg: {error}"))
         }
     }
-}
-
-fn tell(shared: &Shared, function: Function) -> bool {
-    shared.context.mooncake.function(function).tell_wrong_arguments()
 }

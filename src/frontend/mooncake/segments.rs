@@ -1,6 +1,6 @@
 //! Memory that clients mount.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mooring_actors::core::Reach;
 use mooring_actors::pool::message::{PoolReply, PoolRequest};
@@ -13,7 +13,7 @@ use mooring_proto::mooncake::{
 };
 use mooring_proto::{ErrorCode as Refused, Incarnation, WireError};
 
-use super::errors::{LEAVING, whole};
+use super::errors::whole;
 use super::keys;
 use super::router::Scope;
 use crate::frontend::bulk::{unavailable, wrong_answer};
@@ -28,15 +28,22 @@ pub(super) async fn mount(scope: &Scope<'_>, call: &MountSegment<'_>) -> Vec<u8>
         let mounted_with = elsewhere.then_some(Incarnation::UNNAMED);
         let mount = MountRequest { segment: memory(&call.segment)?, mounted_with };
         let id = mount.segment.segment;
+        let table = scope.ask().core.table();
+        let known = table.segments.iter().any(|row| row.segment.segment == id);
         match pool(scope, PoolRequest::Mount { client, mount }).await? {
             PoolReply::Mounted(outcome) => {
                 outcome.map(|_| ()).map_err(|error| told(scope, error))?
             }
             _ => return Err(whole(wrong_answer())),
         }
+        if !known {
+            return Ok(());
+        }
         // One that leaves gracefully is mounted still to the core, and leaves all the same.
         match status_of(scope, |used| used.entry.segment.segment == id).await {
-            Ok(SegmentStatus::GRACEFULLY_UNMOUNTING) => Err(LEAVING),
+            Ok(SegmentStatus::GRACEFULLY_UNMOUNTING) => {
+                Err(ErrorCode::UNAVAILABLE_IN_CURRENT_STATUS)
+            }
             _ => Ok(()),
         }
     };
@@ -161,17 +168,17 @@ async fn status_of(
 /// left out.
 pub(super) fn query_ip(scope: &Scope<'_>, call: &BatchQueryIp) -> Vec<u8> {
     let table = scope.ask().core.table();
-    let mut asked = BTreeSet::new();
+    let mut by_client: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
+    for row in &table.segments {
+        let host = Some(keys::host_of(&row.segment.endpoint)).filter(|host| !host.is_empty());
+        by_client.entry(row.client).or_default().extend(host);
+    }
     let mut hosts = Vec::new();
-    for id in call.clients.iter().filter(|id| asked.insert(**id)) {
-        let client = keys::client(*id);
-        let own: Vec<_> = table.segments.iter().filter(|row| row.client == client).collect();
-        if own.is_empty() {
-            continue;
+    for id in &call.clients {
+        // Each is told once, however often it is asked for.
+        if let Some(own) = by_client.remove(&keys::client(*id)) {
+            hosts.push((*id, own.into_iter().map(Str::from).collect::<Vec<_>>()));
         }
-        let own = own.iter().map(|row| keys::host_of(&row.segment.endpoint));
-        let own: BTreeSet<&str> = own.filter(|host| !host.is_empty()).collect();
-        hosts.push((*id, own.into_iter().map(Str::from).collect::<Vec<_>>()));
     }
     scope.reply_items::<BatchQueryIp, _>(call.clients.len(), 0, &Expected::Ok(Map(hosts)))
 }

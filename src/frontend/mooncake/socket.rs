@@ -1,9 +1,11 @@
 //! The TCP socket.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 
 use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::frontend::port::bind_port;
 
 /// Binds a TCP port. Without an address it takes all of them, of both families if the system has
 /// IPv6.
@@ -11,16 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// # Errors
 /// What the system says, for the address that was tried last.
 pub(crate) fn bind(address: Option<IpAddr>, port: u16) -> io::Result<TcpListener> {
-    match address {
-        Some(address) => bind_one(SocketAddr::new(address, port)),
-        None => match bind_one(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)) {
-            // A port in use must not be taken in the other family: peers would meet both processes.
-            Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-                bind_one(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
-            }
-            outcome => outcome,
-        },
-    }
+    bind_port(address, port, bind_one)
 }
 
 fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {

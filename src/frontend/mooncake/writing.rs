@@ -3,7 +3,7 @@
 //! A writer is known by the id of its client alone. There is no number of the put either, so a start
 //! that is repeated is refused like anybody else's until the discard timeout is over.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use mooring_actors::core::Reach;
 use mooring_actors::shard::message::{PutRequest, ShardReply, ShardRequest};
@@ -177,7 +177,7 @@ async fn start(
             let extras = placement.extras(|groups| part.pick(|at| groups[first + at].clone()));
             let puts = part.pick(|at| PutRequest {
                 size_bytes: starts.lengths[first + at],
-                put_id: NEXT_PUT.fetch_add(1, Ordering::Relaxed),
+                put_id: scope.shared.next_put.fetch_add(1, Ordering::Relaxed),
             });
             match starts.mode {
                 Mode::Put => ShardRequest::PutStart { client, options, extras, batch, puts },
@@ -310,6 +310,3 @@ fn reply_one<R: Request>(scope: &Scope<'_>, answers: Vec<Expected<()>>) -> Vec<u
     let answer = answers.into_iter().next().unwrap_or(Err(ErrorCode::INTERNAL_ERROR));
     scope.reply::<R, _, _>(&answer)
 }
-
-/// Numbers the puts: none is taken for another one that is repeated.
-static NEXT_PUT: AtomicU64 = AtomicU64::new(1);

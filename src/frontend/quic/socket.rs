@@ -1,9 +1,11 @@
 //! The UDP socket: bound by this process alone, with buffers that hold a burst.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::frontend::port::bind_port;
 
 /// Binds a UDP port exclusively: if another process has it, this fails. Without an address it takes
 /// all of them, of both families if the system has IPv6.
@@ -11,16 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// # Errors
 /// What the system says, for the address that was tried last.
 pub(crate) fn bind(address: Option<IpAddr>, port: u16) -> io::Result<UdpSocket> {
-    match address {
-        Some(address) => bind_one(SocketAddr::new(address, port)),
-        None => match bind_one(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)) {
-            // A port in use must not be taken in the other family: peers would meet both processes.
-            Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-                bind_one(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
-            }
-            outcome => outcome,
-        },
-    }
+    bind_port(address, port, bind_one)
 }
 
 fn bind_one(address: SocketAddr) -> io::Result<UdpSocket> {
@@ -82,6 +75,8 @@ const DISCARDED_MAX: usize = 100_000;
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[test]

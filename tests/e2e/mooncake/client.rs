@@ -5,9 +5,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use mooring_proto::mooncake::{
-    Descriptor, Expected, Form, MountSegment, ObjectDataType, Ping, PingResponse, Place,
-    ReMountSegment, ReplicateConfig, ReplyHeader, Request, Segment, SoftPinAction, Str, Uuid,
-    append_request, decode_reply, split_reply,
+    Descriptor, Expected, Form, MountSegment, Ping, PingResponse, Place, ReMountSegment,
+    ReplicateConfig, ReplyHeader, Request, Segment, Str, Uuid, append_request, decode_reply,
+    split_reply,
 };
 
 use crate::harness::{Master, Process};
@@ -137,21 +137,7 @@ pub(crate) fn segment(number: u64, size_bytes: u64) -> Segment<'static> {
 
 /// A put of one replica with nothing special.
 pub(crate) fn config() -> ReplicateConfig<'static> {
-    ReplicateConfig {
-        replica_num: 1,
-        nof_replica_num: 0,
-        dfs_replica_num: 0,
-        soft_pin_action: SoftPinAction::PRESERVE,
-        soft_pin_ttl_ms: None,
-        with_hard_pin: false,
-        preferred_segments: Vec::new(),
-        preferred_segment: Str::default(),
-        preferred_nof_segments: Vec::new(),
-        prefer_alloc_in_same_node: false,
-        data_type: ObjectDataType::UNKNOWN,
-        host_id: Str::default(),
-        group_ids: None,
-    }
+    ReplicateConfig::default()
 }
 
 /// The address and the size of a replica in memory.

@@ -1,8 +1,7 @@
 //! Bytes on the wire: what is no request, and requests in any shape and order.
 
 use mooring_proto::mooncake::{
-    ErrorCode, Function, Ping, PutStart, REQUEST_HEADER_BYTES, ReplyError, RequestHeader, RpcError,
-    ServiceReady, Uuid,
+    ErrorCode, Function, Ping, PutStart, ReplyError, RequestHeader, RpcError, ServiceReady, Uuid,
 };
 
 use super::client::{Client, STORE, TENANT, WRITER, config, master};
@@ -35,7 +34,7 @@ fn what_is_no_frame_closes_the_connection_and_nothing_else() {
 
 #[test]
 fn a_call_that_cannot_be_served_is_refused_and_the_connection_stays() {
-    let mut master = master(&[]);
+    let master = master(&[]);
     let mut client = Client::connect(&master);
     let refusal = |client: &mut Client, frame: &[u8]| {
         client.write(frame);
@@ -54,10 +53,6 @@ fn a_call_that_cannot_be_served_is_refused_and_the_connection_stays() {
         assert_eq!(code, RpcError::INVALID_RPC_ARGUMENTS, "{message}");
     }
     assert!(is_answered(&mut client));
-    master.process.wait_until("the log names the function", || true);
-    let log = master.process.log();
-    let told = log.lines().filter(|line| line.contains("another release")).collect::<Vec<_>>();
-    assert!(told.len() <= 1, "{told:?}");
 }
 
 #[test]
@@ -108,7 +103,6 @@ fn requests_may_come_in_one_piece_or_byte_by_byte() {
         client.write(&[byte]);
     }
     assert_eq!(client.receive().unwrap().0.error, 0);
-    assert_eq!(REQUEST_HEADER_BYTES, 20);
 }
 
 #[test]
@@ -163,11 +157,23 @@ fn hundreds_of_connections_are_served_at_once_and_none_is_closed_for_being_idle(
 #[test]
 fn every_function_is_answered() {
     let master = master(&[]);
-    for function in Function::ALL {
+    let captures = include_str!("../../../proto/tests/mooncake/captures.txt");
+    let mut asked = std::collections::BTreeSet::new();
+    for line in captures.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        let mut columns = line.split(' ').skip(1);
+        let (function, request) = (columns.next().unwrap(), columns.next().unwrap());
+        let bytes: Vec<u8> = (0..request.len() / 2)
+            .map(|index| u8::from_str_radix(&request[2 * index..2 * index + 2], 16).unwrap())
+            .collect();
         let mut client = Client::connect(&master);
-        // Arguments of another type: what matters is that somebody knows the function.
-        client.write(&raw(1, function.id(), b"\x02\x00\x00\x00"));
-        let (header, _) = client.receive().unwrap();
-        assert_ne!(header.error, 11, "{function:?}");
+        client.write(&bytes);
+        let (header, _) = client.receive().expect(function);
+        assert_eq!(header.error, 0, "{function}: not even a refusal as a result");
+        asked.insert(function.to_owned());
     }
+    let missing = Function::ALL.iter().filter(|function| !asked.contains(function.name()));
+    let missing: Vec<_> = missing.map(|function| function.name()).collect();
+    let later =
+        ["ProbeKey", "BatchProbeKey", "GetReplicaListForAdmin", "BatchGetReplicaListForAdmin"];
+    assert_eq!(missing, later, "those of 0.3.14 have tests of their own");
 }

@@ -53,7 +53,6 @@ fn objects_are_readable_where_they_were_when_their_store_has_remounted() {
     assert_eq!(client.ping().client_status, ClientStatus::OK);
     assert_eq!(read(&mut client, "k"), Ok(place));
     client.call(&end, Expected::unwrap);
-    let _ = STORE;
 }
 
 #[test]

@@ -180,6 +180,27 @@ structs! { 'a;
     }
 }
 
+impl Default for ReplicateConfig<'_> {
+    /// One replica in memory, and nothing special.
+    fn default() -> Self {
+        ReplicateConfig {
+            replica_num: 1,
+            nof_replica_num: 0,
+            dfs_replica_num: 0,
+            soft_pin_action: SoftPinAction::PRESERVE,
+            soft_pin_ttl_ms: None,
+            with_hard_pin: false,
+            preferred_segments: Vec::new(),
+            preferred_segment: Str::default(),
+            preferred_nof_segments: Vec::new(),
+            prefer_alloc_in_same_node: false,
+            data_type: ObjectDataType::UNKNOWN,
+            host_id: Str::default(),
+            group_ids: None,
+        }
+    }
+}
+
 /// Declares the kinds of a variant once, in the order of their indices.
 macro_rules! places {
     ($($(#[$meta:meta])* $kind:ident($type:ident) = $index:literal,)*) => {
