@@ -14,6 +14,7 @@ mod logging;
 mod master;
 mod metadata_store;
 mod mooncake_master;
+mod regular_file;
 mod store;
 mod tls;
 

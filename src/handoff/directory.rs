@@ -437,6 +437,10 @@ pub(crate) enum DirectoryError {
     #[error("cannot {0} at this stage of a handoff")]
     OutOfTurn(&'static str),
 }
+        // Not the system's word, but that of whoever has looked at what there is.
+        io::ErrorKind::InvalidInput if source.raw_os_error().is_none() => {
+            "remove that, or name another directory with --handoff-dir"
+        }
 
 /// Why there is no claimed snapshot.
 #[derive(Debug, thiserror::Error)]

@@ -57,9 +57,12 @@ impl ReadError {
         ReadError::NotUnderstood { name: name.to_owned(), what: what.to_string() }
     }
 
-    /// A file that ends too early is damage; everything else is the system's.
+    /// A file that ends too early is damage, and so is what is no file; everything else is the system's.
     pub(super) fn io(name: &str, error: &io::Error) -> ReadError {
         match error.kind() {
+            io::ErrorKind::InvalidInput if error.raw_os_error().is_none() => {
+                ReadError::corrupt(name, error)
+            }
             io::ErrorKind::UnexpectedEof => ReadError::corrupt(name, "is shorter than it was"),
             _ => ReadError::Io { name: name.to_owned(), source_text: error.to_string() },
         }

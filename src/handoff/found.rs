@@ -1,6 +1,6 @@
 //! What there is in the directory, without changing anything and without the lock.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
@@ -14,6 +14,7 @@ use super::notes::{
     SERVING_NAME, ServingNote, ShutdownNote,
 };
 use super::{CLAIMED_NAME, READY_NAME, ReadError};
+use crate::regular_file;
 
 /// Everything that a directory holds, but the ranges.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -101,7 +102,7 @@ fn read_manifest(path: &Path) -> Result<Vec<u8>, ReadError> {
         ErrorKind::NotFound => ReadError::corrupt(MANIFEST_NAME, "is missing"),
         _ => ReadError::io(MANIFEST_NAME, &error),
     };
-    let file = File::open(path.join(MANIFEST_NAME)).map_err(failed)?;
+    let file = regular_file::open(&path.join(MANIFEST_NAME)).map_err(failed)?;
     let mut bytes = Vec::new();
     file.take(MANIFEST_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MANIFEST_BYTES_MAX {
@@ -115,7 +116,9 @@ fn read_manifest(path: &Path) -> Result<Vec<u8>, ReadError> {
 fn check_lengths(path: &Path, manifest: &Manifest) -> Result<(), ReadError> {
     for file in &manifest.shards {
         let name = ShardFile::name_of(file.index);
-        match fs::metadata(path.join(&name)) {
+        let found = fs::symlink_metadata(path.join(&name))
+            .and_then(|found| regular_file::check(found.file_type()).map(|()| found));
+        match found {
             Ok(found) if found.len() == file.length_bytes => {}
             Ok(found) => {
                 let fault =

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::regular_file;
+
 /// A lock that is held until it is dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
@@ -90,7 +92,7 @@ impl Lock {
     pub(super) fn holder(directory: &Path) -> Option<u32> {
         let path = directory.join(LOCK_NAME);
         let found = std::fs::metadata(&path).ok()?;
-        let signed = File::open(&path).ok().and_then(|mut file| signature(&mut file));
+        let signed = regular_file::open(&path).ok().and_then(|mut file| signature(&mut file));
         let listed = std::fs::read_to_string("/proc/locks").ok()?;
         listed.lines().find_map(|line| holder_in(line, found.dev(), found.ino(), signed))
     }
@@ -131,7 +133,10 @@ fn holder_in(line: &str, device: u64, inode: u64, signed: Option<u32>) -> Option
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    regular_file::open_with(&mut options, path)
+        .map_err(|error| io::Error::new(error.kind(), format!("{LOCK_NAME}: {error}")))
 }
 
 fn signature(file: &mut File) -> Option<u32> {

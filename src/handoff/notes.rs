@@ -1,7 +1,7 @@
 //! The small records beside a snapshot, in JSON so that a person can read them. Fields that are not
 //! known are skipped, missing ones have their defaults: a note never stops a start by its form.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use mooring_proto::Incarnation;
@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::reason::{Cause, Reason};
+use crate::regular_file;
 
 /// `serving`: a master serves with this directory, or did until it was killed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,7 +147,7 @@ impl<T> Note<T> {
 
 /// Reads a note; none if there is nothing of that name.
 pub(super) fn read<T: DeserializeOwned>(directory: &Path, name: &str) -> Option<Note<T>> {
-    match std::fs::read(directory.join(name)) {
+    match read_bytes(&directory.join(name)) {
         Ok(bytes) => Some(match serde_json::from_slice(&bytes) {
             Ok(note) => Note::Sound(note),
             Err(error) => Note::Unsound(format!("{name}: {error}")),
@@ -156,12 +157,22 @@ pub(super) fn read<T: DeserializeOwned>(directory: &Path, name: &str) -> Option<
     }
 }
 
+fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // What is longer is cut off, and is no JSON then.
+    regular_file::open(path)?.take(NOTE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// The bytes of a note.
 pub(super) fn encode<T: Serialize>(note: &T) -> std::io::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec_pretty(note)?;
     bytes.push(b'\n');
     Ok(bytes)
 }
+
+/// Many times the longest note, and no burden on the memory.
+const NOTE_BYTES_MAX: u64 = 1 << 20;
 
 pub(super) const SERVING_NAME: &str = "serving";
 pub(super) const LAST_SHUTDOWN_NAME: &str = "last_shutdown";
@@ -214,6 +225,17 @@ mod tests {
         ));
         std::fs::create_dir(scratch.path().join(POISON_NAME)).unwrap();
         assert!(matches!(read::<PoisonNote>(scratch.path(), POISON_NAME), Some(Note::Unsound(_))));
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_no_sound_note_and_is_told_by_its_kind() {
+        for (kind, scratch) in regular_file::impostors(SERVING_NAME) {
+            let note = read::<ServingNote>(scratch.path(), SERVING_NAME);
+            assert!(
+                matches!(&note, Some(Note::Unsound(fault)) if fault.contains(kind)),
+                "{kind}: {note:?}"
+            );
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::found::load_manifest;
 use super::manifest::{Manifest, ShardFile};
 use super::merge::MergedReader;
 use super::reader::ShardFileReader;
+use crate::regular_file;
 
 /// A snapshot on the disk, whose manifest is sound. Its files are checked as they are read.
 #[derive(Clone, Debug)]
@@ -44,8 +45,8 @@ impl Snapshot {
             return Err(ReadError::corrupt("the manifest", format_args!("has no file {index}")));
         };
         let name = ShardFile::name_of(file.index);
-        let input =
-            File::open(self.path.join(&name)).map_err(|error| ReadError::io(&name, &error))?;
+        let input = regular_file::open(&self.path.join(&name))
+            .map_err(|error| ReadError::io(&name, &error))?;
         ShardFileReader::new(input, file, self.manifest.incarnation, deadline)
     }
 

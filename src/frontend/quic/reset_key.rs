@@ -10,6 +10,8 @@ use std::sync::Arc;
 use aws_lc_rs::hmac;
 use quinn::crypto::HmacKey;
 
+use crate::regular_file;
+
 /// The key that is kept in this directory; made if there is none.
 ///
 /// # Errors
@@ -17,13 +19,15 @@ use quinn::crypto::HmacKey;
 pub(crate) fn load(directory: &Path) -> io::Result<Arc<dyn HmacKey>> {
     let path = directory.join("quic-reset-key");
     let mut bytes = [0; KEY_BYTES];
-    match fs::File::open(&path) {
+    match regular_file::open(&path) {
         Ok(mut file) => file.read_exact(&mut bytes)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             rand::RngCore::fill_bytes(&mut rand::rng(), &mut bytes);
             save(&path, &bytes)?;
         }
-        Err(error) => return Err(error),
+        Err(error) => {
+            return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display())));
+        }
     }
     Ok(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
 }
@@ -56,6 +60,15 @@ mod tests {
         assert_eq!(sign(load(directory.path()).unwrap()), first);
         let other = tempfile::tempdir().unwrap();
         assert_ne!(sign(load(other.path()).unwrap()), first);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_by_name() {
+        for (kind, directory) in regular_file::impostors("quic-reset-key") {
+            let Err(error) = load(directory.path()) else { panic!("{kind} is taken for a key") };
+            let text = error.to_string();
+            assert!(text.contains("quic-reset-key") && text.contains(kind), "{text}");
+        }
     }
 
     #[test]

@@ -1,16 +1,19 @@
 //! Every way in which a small snapshot can be damaged ends in an error with the right reason.
 
 use std::fs;
+use std::time::Duration;
 
-use super::sample::{self, Owned, WRITER, file, manifest, ranges, read};
+use super::sample::{self, Owned, WRITER, file, handed_over, manifest, ranges, read};
 use crate::handoff::deadline::Deadline;
 use crate::handoff::decide::{Decision, FailurePolicy, Limits, decide};
 use crate::handoff::directory::{ClaimError, HandoffDirectory};
 use crate::handoff::found::look;
+use crate::handoff::inspect::inspect;
 use crate::handoff::manifest::{Manifest, ShardFile};
 use crate::handoff::reader::ShardFileReader;
 use crate::handoff::reason::Reason;
 use crate::handoff::snapshot::Snapshot;
+use crate::regular_file;
 
 /// Every damage of some bytes: each bit flipped, each length that is too short, bytes swapped, and
 /// something behind the end.
@@ -84,6 +87,38 @@ fn chunks_that_are_lost_doubled_or_swapped_are_noticed() {
 }
 
 /// The chunks of a file with their headers.
+/// What hangs a reader that only opens it, or gives bytes without end.
+#[test]
+fn what_is_no_regular_file_hangs_no_look_is_not_restored_and_can_be_cleared() {
+    let names = ["READY/manifest", "READY/shard-0000", "READY", "CLAIMED", "refused", "POISON"];
+    for name in names.into_iter().chain(["serving", "last_shutdown"]) {
+        for (kind, impostor) in regular_file::impostors("it") {
+            let scratch = handed_over();
+            let path = scratch.path().join(name);
+            let _ = fs::remove_file(&path);
+            let _ = fs::remove_dir_all(&path);
+            fs::rename(impostor.path().join("it"), &path).unwrap();
+            let limits = Limits { max_age_ms: 120_000, memory: None };
+            let now_ms = sample::CREATED_MS;
+            let found =
+                inspect(scratch.path(), FailurePolicy::ServeEmpty, &limits, now_ms).unwrap();
+            assert_ne!(found.decision, Decision::Restore, "a {kind} as {name}");
+            let directory = HandoffDirectory::open(scratch.path(), Duration::ZERO).unwrap();
+            assert!(directory.clear().unwrap().iter().any(|it| name.starts_with(it.as_str())));
+            assert!(fs::symlink_metadata(&path).is_err(), "a {kind} as {name} stays");
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_is_no_regular_file_is_refused_by_name() {
+    for (kind, scratch) in regular_file::impostors("lock") {
+        let error = HandoffDirectory::open(scratch.path(), Duration::ZERO).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(&format!("lock: is a {kind}")) && text.contains("remove"), "{text}");
+    }
+}
+
 fn chunks_of(bytes: &[u8]) -> Vec<&[u8]> {
     let mut chunks = Vec::new();
     let mut rest = &bytes[32..];
