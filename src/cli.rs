@@ -25,6 +25,7 @@ use crate::demo::{self, DemoArgs};
 use crate::logging::{self, LogArgs, Subject};
 use crate::master::{self, MasterArgs};
 use crate::mooncake_master;
+use crate::signals;
 use crate::store::{self, StoreArgs};
 
 /// The master of a distributed KV-cache store for LLM inference, its stores and its clients.
@@ -102,6 +103,13 @@ enum ConfigSubject {
 /// Runs what the command line says.
 pub(crate) fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    // Before anything that takes time.
+    if is_likely_for_server(&arguments)
+        && let Err(error) = signals::answer_for_server()
+    {
+        eprintln!("error: cannot hear signals: {error}");
+        return ExitCode::FAILURE;
+    }
     let outcome = match mooncake_master::called_by(&arguments) {
         Some(rest) => run_mooncake_master(rest),
         None => run_arguments(arguments, &[]),
@@ -113,6 +121,13 @@ pub(crate) fn run() -> ExitCode {
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+/// Whether arguments that were not read yet may call a server. To read them takes longer than a signal
+/// may wait for, and an object may have the name of one too.
+fn is_likely_for_server(arguments: &[OsString]) -> bool {
+    mooncake_master::called_by(arguments).is_some()
+        || arguments.iter().skip(1).any(|word| word == "master" || word == "store")
 }
 
 /// As the master of Mooncake, with the flags of that program.
@@ -185,6 +200,9 @@ fn run_arguments(
 }
 
 fn dispatch(command: &Command) -> Result<ExitCode, CommandError> {
+    if command.log_subject() != Subject::Server {
+        signals::leave_to_system();
+    }
     match command {
         Command::Master(args) => master::run(args),
         Command::MooncakeMaster(args) => run_mooncake_master(&args.flags),

@@ -15,6 +15,7 @@ mod master;
 mod metadata_store;
 mod mooncake_master;
 mod regular_file;
+mod signals;
 mod store;
 mod tls;
 

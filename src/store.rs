@@ -40,6 +40,7 @@ use crate::command::units::{ByteSize, human_bytes};
 use crate::command::{self, CommandError};
 use crate::config;
 use crate::handoff::available_bytes;
+use crate::signals;
 use crate::tls::ServerTls;
 
 /// Run a store: contribute memory to the pool and serve it to clients
@@ -146,7 +147,7 @@ fn segment_bytes(args: &StoreArgs) -> Result<usize, CommandError> {
 }
 
 async fn serve(args: &StoreArgs, segment_bytes: usize) -> Result<ExitCode, CommandError> {
-    let mut signals = Signals::new()?;
+    let (mut signals, hang_up) = Signals::new()?;
     if let Some(path) = &args.ready_file {
         // Now rather than when everything is mounted.
         ready::check(path)?;
@@ -163,18 +164,17 @@ async fn serve(args: &StoreArgs, segment_bytes: usize) -> Result<ExitCode, Comma
 
     let client = tokio::select! {
         client = Client::connect(args.address.client_config(&store_name(args))?) => client?,
-        () = signals.end() => return Ok(ExitCode::SUCCESS),
+        () = signals.end() => {
+            info!("told to leave before it was mounted");
+            return Ok(ExitCode::SUCCESS);
+        }
     };
     // The listener is up before the first mount: peers may come as soon as the master grants it.
     let mounts = Mounts::new(memories, client.mounts());
     let buffer_bytes = usize::try_from(args.buffer.0).unwrap_or(usize::MAX);
     let service = Arc::new(RangeService::new(mounts, buffer_bytes));
     tokio::spawn(listener::serve(endpoint.clone(), service));
-    tokio::spawn(reload_on_hangup(
-        listen_to(SignalKind::hangup())?,
-        endpoint.clone(),
-        certificate.tls,
-    ));
+    tokio::spawn(reload_on_hangup(hang_up, endpoint.clone(), certificate.tls));
     let serving = async {
         membership::mount_all(&client, segments).await?;
         info!(address = advertised, segments = ids.len(), segment_bytes, "store is serving");
@@ -246,9 +246,13 @@ struct Signals {
 }
 
 impl Signals {
-    fn new() -> Result<Signals, CommandError> {
+    /// Hears from now on. Gives beside it what asks to reload.
+    fn new() -> Result<(Signals, Signal), CommandError> {
         let terminate = listen_to(SignalKind::terminate())?;
-        Ok(Signals { terminate, interrupt: listen_to(SignalKind::interrupt())? })
+        let interrupt = listen_to(SignalKind::interrupt())?;
+        let hang_up = listen_to(SignalKind::hangup())?;
+        signals::server_hears();
+        Ok((Signals { terminate, interrupt }, hang_up))
     }
 
     /// Waits for the next signal to end.

@@ -27,7 +27,6 @@ pub(super) async fn serve(
     options: MasterOptions,
     opened: Opened,
 ) -> Result<ExitCode, CommandError> {
-    // From here on a signal is not the end of the process any more.
     let mut signals =
         Signals::new().map_err(|error| CommandError::failed("cannot hear signals", error))?;
     let Opened { quic: opened, admin: admin_socket, mooncake, metadata } = opened;

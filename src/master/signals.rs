@@ -4,6 +4,8 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::signals::server_hears;
+
 /// The signals that a master hears.
 pub(super) struct Signals {
     terminate: Signal,
@@ -23,11 +25,13 @@ pub(super) enum Asked {
 impl Signals {
     /// Hears from now on; must be called inside a tokio runtime.
     pub(super) fn new() -> io::Result<Signals> {
-        Ok(Signals {
+        let signals = Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
-        })
+        };
+        server_hears();
+        Ok(signals)
     }
 
     /// The next one.

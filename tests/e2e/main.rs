@@ -6,6 +6,7 @@ mod bench;
 mod commands;
 mod config;
 mod demo;
+mod early_signals;
 mod handoff;
 mod harness;
 mod metadata_store;
