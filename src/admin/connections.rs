@@ -1,29 +1,32 @@
-//! The connections of the admin pages: a bounded number, none of which stays open for nothing.
+//! The connections of the admin pages: a bounded number, none of which stays open for nothing, or keeps
+//! a probe out.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::serve::Listener;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, Sleep, timeout};
 
-/// A listener whose connections end when no answer goes out on them for a while.
+/// A listener whose connections end when no answer goes out on them for a while, and when others want
+/// their places.
 pub(crate) struct Connections {
     socket: TcpListener,
-    places: Arc<Semaphore>,
+    places: Places,
 }
 
 impl Connections {
     /// Must be called inside a tokio runtime.
     pub(crate) fn new(socket: TcpListener) -> Connections {
-        Connections { socket, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)) }
+        Connections { socket, places: Places::new(CONNECTIONS_MAX) }
     }
 }
 
@@ -32,10 +35,8 @@ impl Listener for Connections {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        // The semaphore is never closed.
-        let place = self.places.clone().acquire_owned().await.ok();
         let (stream, peer) = <TcpListener as Listener>::accept(&mut self.socket).await;
-        (Timed::new(stream, place, IDLE_TIMEOUT), peer)
+        (Timed::new(stream, self.places.take().await, IDLE_TIMEOUT), peer)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -43,27 +44,124 @@ impl Listener for Connections {
     }
 }
 
-/// A stream that fails once nothing could be written to it for a while. Reading does not count: a
-/// request that comes byte by byte is as bad as none.
+/// The places of connections. Whoever comes when all are taken gets that of the connection which has
+/// had no answer for longest: whoever asks nothing can't keep out those who do.
+struct Places {
+    free: Arc<Semaphore>,
+    taken: Arc<Mutex<Taken>>,
+}
+
+/// The connections in order of their last answer, or of their begin.
+#[derive(Default)]
+struct Taken {
+    next: u64,
+    by_age: BTreeMap<u64, oneshot::Sender<()>>,
+}
+
+impl Places {
+    fn new(count: usize) -> Places {
+        Places { free: Arc::new(Semaphore::new(count)), taken: Arc::default() }
+    }
+
+    /// A place, as soon as somebody leaves one.
+    async fn take(&self) -> Place {
+        let free = loop {
+            match self.free.clone().try_acquire_owned() {
+                Ok(free) => break Some(free),
+                Err(_) => self.lock().evict_oldest(),
+            }
+            // One that is just being answered leaves when it is, so that it may be another's turn.
+            match timeout(LEAVE_TIME, self.free.clone().acquire_owned()).await {
+                Ok(free) => break free.ok(),
+                Err(_) => continue,
+            }
+        };
+        let (sender, evicted) = oneshot::channel();
+        let number = self.lock().add(sender);
+        Place { number, evicted, taken: self.taken.clone(), _free: free }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        lock(&self.taken)
+    }
+}
+
+fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
+    // Each change is one step, so that a panic elsewhere leaves it whole.
+    taken.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Taken {
+    fn add(&mut self, sender: oneshot::Sender<()>) -> u64 {
+        self.next += 1;
+        self.by_age.insert(self.next, sender);
+        self.next
+    }
+
+    fn evict_oldest(&mut self) {
+        if let Some((_, oldest)) = self.by_age.pop_first() {
+            // It may have ended just now.
+            let _ = oldest.send(());
+        }
+    }
+}
+
+/// The place of one connection; free for another one when it is dropped.
+struct Place {
+    number: u64,
+    evicted: oneshot::Receiver<()>,
+    taken: Arc<Mutex<Taken>>,
+    _free: Option<OwnedSemaphorePermit>,
+}
+
+impl Place {
+    /// An answer goes out: the others are older now.
+    fn renew(&mut self) {
+        let mut taken = lock(&self.taken);
+        if let Some(sender) = taken.by_age.remove(&self.number) {
+            self.number = taken.add(sender);
+        }
+    }
+
+    fn poll_evicted(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.evicted).poll(context).map(|_| ())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        lock(&self.taken).by_age.remove(&self.number);
+    }
+}
+
+/// A stream that fails once nothing could be written to it for a while, or its place is wanted. Reading
+/// does not count: a request that comes byte by byte is as bad as none.
 pub(crate) struct Timed<S> {
     stream: S,
     limit: Duration,
     until: Pin<Box<Sleep>>,
-    _place: Option<OwnedSemaphorePermit>,
+    place: Place,
+    /// It has lost its place.
+    is_evicted: bool,
 }
 
 impl<S> Timed<S> {
-    fn new(stream: S, place: Option<OwnedSemaphorePermit>, limit: Duration) -> Timed<S> {
+    fn new(stream: S, place: Place, limit: Duration) -> Timed<S> {
         let until = Box::pin(tokio::time::sleep(limit));
-        Timed { stream, limit, until, _place: place }
+        Timed { stream, limit, until, place, is_evicted: false }
     }
 
-    /// The outcome of a read or write, or an error if time is up.
+    /// The outcome of a read or write, or an error if time is up or the place is lost.
     fn in_time<T>(
         &mut self,
         context: &mut Context<'_>,
         outcome: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
+        // A channel must not be asked again after its answer.
+        self.is_evicted = self.is_evicted || self.place.poll_evicted(context).is_ready();
+        if self.is_evicted {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         match self.until.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => outcome,
@@ -77,6 +175,7 @@ impl<S> Timed<S> {
     ) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(_)) = outcome {
             self.until.as_mut().reset(Instant::now() + self.limit);
+            self.place.renew();
         }
         self.in_time(context, outcome)
     }
@@ -132,6 +231,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Many times the probes and scrapers of one process, and few beside the files that it may open.
 const CONNECTIONS_MAX: usize = 256;
 
+/// A connection that waits for a request notices at once that it has to leave.
+const LEAVE_TIME: Duration = Duration::from_millis(50);
+
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -141,7 +243,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_sends_forever_without_an_answer_is_cut_off() {
         let (near, mut far) = tokio::io::duplex(1);
-        let mut timed = Timed::new(near, None, Duration::from_millis(20));
+        let mut timed = Timed::new(near, Places::new(1).take().await, Duration::from_millis(20));
         let sending = tokio::spawn(async move { while far.write_all(b"x").await.is_ok() {} });
         let error = tokio::io::copy(&mut timed, &mut tokio::io::sink()).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -150,9 +252,42 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn whoever_comes_gets_the_place_of_the_one_that_has_had_no_answer_for_longest() {
+        let places = Places::new(3);
+        let open = async || {
+            let (near, far) = tokio::io::duplex(64);
+            (Timed::new(near, places.take().await, Duration::from_secs(3600)), far)
+        };
+        let (mut first, _far_first) = open().await;
+        let (mut second, _far_second) = open().await;
+        let (mut third, _far_third) = open().await;
+        first.write_all(b"answer").await.unwrap();
+        let second = tokio::spawn(async move { second.read_u8().await.unwrap_err().kind() });
+        let (mut fourth, _far_fourth) = open().await;
+        assert_eq!(second.await.unwrap(), io::ErrorKind::ConnectionAborted);
+        let third = tokio::spawn(async move { third.read_u8().await.unwrap_err().kind() });
+        let _fifth = open().await;
+        assert_eq!(third.await.unwrap(), io::ErrorKind::ConnectionAborted);
+        first.write_all(b"answer").await.unwrap();
+        fourth.write_all(b"answer").await.unwrap();
+        assert_eq!(lock(&places.taken).by_age.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_place_that_is_left_is_taken_without_evicting_anybody() {
+        let places = Places::new(2);
+        let mut stays = places.take().await;
+        for _ in 0..5 {
+            drop(places.take().await);
+        }
+        assert!(stays.evicted.try_recv().is_err());
+        assert_eq!(lock(&places.taken).by_age.len(), 1);
+    }
+
+    #[tokio::test]
     async fn a_peer_that_does_not_read_is_cut_off() {
         let (near, _far) = tokio::io::duplex(1);
-        let mut timed = Timed::new(near, None, Duration::from_millis(20));
+        let mut timed = Timed::new(near, Places::new(1).take().await, Duration::from_millis(20));
         let error = timed.write_all(b"more than fits").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
@@ -160,7 +295,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_gives_its_connection_more_time() {
         let (near, mut far) = tokio::io::duplex(64);
-        let mut timed = Timed::new(near, None, Duration::from_secs(3600));
+        let mut timed = Timed::new(near, Places::new(1).take().await, Duration::from_secs(3600));
         let before = timed.until.deadline();
         timed.write_all(b"answer").await.unwrap();
         assert!(timed.until.deadline() > before);

@@ -96,6 +96,29 @@ fn connections_to_the_admin_pages_that_ask_nothing_are_closed() {
 }
 
 #[test]
+fn connections_that_ask_nothing_do_not_keep_a_probe_out() {
+    let master = Master::start(&[]);
+    let begun = std::time::Instant::now();
+    let idle: Vec<_> = ["", "GET /health HT", "GET /health HTTP/1.1\r\nHost: m\r\n\r\n"]
+        .iter()
+        .cycle()
+        .take(600)
+        .map(|start| {
+            let mut stream = master.admin_connection();
+            // It may have lost its place already.
+            let _ = stream.write_all(start.as_bytes());
+            stream
+        })
+        .collect();
+    for page in ["/health", "/ready", "/metrics"] {
+        assert_eq!(master.page(page).0, 200);
+    }
+    // Those that ask nothing are closed after ten.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(8), "{:?}", begun.elapsed());
+    drop(idle);
+}
+
+#[test]
 fn the_admin_pages_tell_how_the_master_is() {
     let master = Master::start(&["--shards", "3"]);
     let (status, body) = master.page("/health");
