@@ -149,7 +149,7 @@ impl HandoffDirectory {
         if *said {
             return Ok(());
         }
-        self.held.owns_lock().map_err(|cause| DirectoryError::NotOwner(cause.detail))?;
+        self.check_owned()?;
         let note = ShutdownNote {
             incarnation,
             result: ShutdownResult::Failed(Reason::Interrupted),
@@ -191,7 +191,7 @@ impl HandoffDirectory {
         if !matches!(self.stage, Stage::Serving(_)) {
             return Ok(());
         }
-        self.held.owns_lock().map_err(|cause| DirectoryError::NotOwner(cause.detail))?;
+        self.check_owned()?;
         self.held.write_note(LAST_SHUTDOWN_NAME, note)?;
         durable::remove_file(self.path(), SERVING_NAME)
             .map_err(|source| self.failed("remove the note that it serves", source))
@@ -249,6 +249,13 @@ impl HandoffDirectory {
         Ok(removed)
     }
 
+    fn check_owned(&self) -> Result<(), DirectoryError> {
+        self.held.owns_lock().map_err(|cause| match self.held.is_gone() {
+            true => DirectoryError::Gone(self.path().to_owned()),
+            false => DirectoryError::NotOwner(cause.detail),
+        })
+    }
+
     fn void(&self, name: &str) -> Result<Option<PathBuf>, DirectoryError> {
         durable::make_void(self.path(), name)
             .map_err(|source| self.failed(&format!("void {name}"), source))
@@ -299,16 +306,24 @@ impl Held {
     pub(super) fn owns_lock(&self) -> Result<(), Cause> {
         let detail = match self.lock.is_in_place() {
             Ok(true) => return Ok(()),
+            Ok(false) if self.is_gone() => gone(&self.path),
             Ok(false) => LOCK_REPLACED.to_owned(),
             Err(error) => format!("the lock cannot be checked: {error}"),
         };
         Err(Cause::new(Reason::SkippedNotOwner, detail))
     }
 
+    /// Whether there is no such directory any more. Then there is nobody to be warned in it either.
+    fn is_gone(&self) -> bool {
+        is_missing(&self.path)
+    }
+
     /// As [`check`](Self::check), and leaves POISON if somebody has.
     pub(super) fn check_or_poison(&self, incarnation: Incarnation) -> Result<(), ExportFailure> {
         self.check(incarnation).map_err(|cause| {
-            self.poison(incarnation, &cause.detail);
+            if !self.is_gone() {
+                self.poison(incarnation, &cause.detail);
+            }
             ExportFailure { cause }
         })
     }
@@ -366,11 +381,21 @@ impl Refusal {
     /// Whether an operator has cleared the directory, so that a new start may serve. A directory that
     /// cannot be looked at is not a cleared one.
     pub(crate) fn was_cleared(&self) -> bool {
-        matches!(
-            std::fs::symlink_metadata(&self.note),
-            Err(error) if error.kind() == io::ErrorKind::NotFound
-        )
+        is_missing(&self.note)
     }
+}
+
+fn is_missing(path: &Path) -> bool {
+    let found = std::fs::symlink_metadata(path);
+    matches!(found, Err(error) if error.kind() == io::ErrorKind::NotFound)
+}
+
+fn gone(path: &Path) -> String {
+    format!(
+        "the handoff directory {} was removed or renamed while the master served; the next start makes \
+         it again",
+        path.display()
+    )
 }
 
 /// Why the directory was not opened.
@@ -412,6 +437,10 @@ fn way_out(source: &io::Error) -> &'static str {
         io::ErrorKind::ReadOnlyFilesystem => {
             "mount it so that it can be written to, or name another directory with --handoff-dir"
         }
+        // Not the system's word, but that of whoever has looked at what there is.
+        io::ErrorKind::InvalidInput if source.raw_os_error().is_none() => {
+            "remove that, or name another directory with --handoff-dir"
+        }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room on its disk",
         _ => "make it a directory on a local disk, or name another one with --handoff-dir",
     }
@@ -430,6 +459,9 @@ pub(crate) enum DirectoryError {
         /// What the system says.
         source: io::Error,
     },
+    /// There is no such directory any more.
+    #[error("{}", gone(.0))]
+    Gone(PathBuf),
     /// The directory is not this master's any more.
     #[error("the handoff directory is not this master's: {0}")]
     NotOwner(String),
@@ -437,10 +469,6 @@ pub(crate) enum DirectoryError {
     #[error("cannot {0} at this stage of a handoff")]
     OutOfTurn(&'static str),
 }
-        // Not the system's word, but that of whoever has looked at what there is.
-        io::ErrorKind::InvalidInput if source.raw_os_error().is_none() => {
-            "remove that, or name another directory with --handoff-dir"
-        }
 
 /// Why there is no claimed snapshot.
 #[derive(Debug, thiserror::Error)]

@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use super::options::HandoffOptions;
 use super::start::now_wall_ms;
 use crate::handoff::{
-    Admission, Deadline, Export, ExportFailure, ExportOptions, HandoffDirectory, Manifest,
-    Published, Reason, ShutdownNote, ShutdownResult, Times, available_after_exit_bytes,
+    Admission, Deadline, DirectoryError, Export, ExportFailure, ExportOptions, HandoffDirectory,
+    Manifest, Published, Reason, ShutdownNote, ShutdownResult, Times, available_after_exit_bytes,
 };
 
 /// What a master hands over with.
@@ -35,9 +35,10 @@ impl Handover {
     /// handoff. If that fails, the export says it again, and fails.
     pub(super) async fn begin_leaving(self: &Arc<Handover>) {
         let handover = self.clone();
-        let begin = move || {
-            let begun = handover.directory.begin_leaving(now_wall_ms());
-            begun.map_err(|error| ExportFailure::new(Reason::WriteFailed, error.to_string()))
+        let begin = move || match handover.directory.begin_leaving(now_wall_ms()) {
+            // The export tells it.
+            Ok(()) | Err(DirectoryError::Gone(_)) => Ok(()),
+            Err(error) => Err(ExportFailure::new(Reason::WriteFailed, error.to_string())),
         };
         if let Err(failure) = beside(begin).await {
             tracing::warn!(%failure, "cannot say that the master leaves");
@@ -141,7 +142,8 @@ impl Handover {
         let handover = self.clone();
         let record = move || handover.directory.record_shutdown(&note);
         match tokio::task::spawn_blocking(record).await {
-            Ok(Ok(())) => {}
+            // That there is no directory was told when there was no snapshot.
+            Ok(Ok(()) | Err(DirectoryError::Gone(_))) => {}
             Ok(Err(error)) => {
                 tracing::error!(handoff_write = "record_failed", %error, "cannot say how it left");
             }
