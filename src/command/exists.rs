@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::CommandError;
 use super::connect::ClientArgs;
+use super::table::printable;
 
 /// Say for each key whether it has a readable object; ends with 1 if one has none
 #[derive(Args, Clone, Debug)]
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &ExistsArgs) -> Result<ExitCode, CommandError> {
         println!("{}", serde_json::Value::Object(answers));
     } else {
         for (key, yes) in args.keys.iter().zip(&readable) {
-            println!("{key} {}", if *yes { "yes" } else { "no" });
+            println!("{} {}", printable(key), if *yes { "yes" } else { "no" });
         }
     }
     Ok(if readable.iter().all(|yes| *yes) { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -11,6 +11,7 @@ use mooring_proto::message::inspect::{SegmentState, SegmentUse};
 
 use super::connect::ClientArgs;
 use super::lines::Batches;
+use super::table::printable;
 use super::{CommandError, progress};
 
 /// Get one object, or many
@@ -57,8 +58,9 @@ async fn get_key(args: &GetArgs, key: &str) -> Result<ExitCode, CommandError> {
         _ => String::new(),
     };
     client.close().await;
-    let found = outcome.map_err(|error| CommandError::failed(key, error))?;
-    let value = found.ok_or_else(|| CommandError::failed(key, format!("not found{pending}")))?;
+    let failed = |cause: String| CommandError::failed(printable(key), cause);
+    let found = outcome.map_err(|error| failed(error.to_string()))?;
+    let value = found.ok_or_else(|| failed(format!("not found{pending}")))?;
     let mut output = Output::open(args.output.as_deref())?;
     output.write(&value)?;
     output.finish()?;

@@ -86,12 +86,12 @@ async fn put_file(args: &PutArgs, key: &str, file: &Path) -> Result<ExitCode, Co
     let outcome = client.put(key, value, &args.options()).await;
     spinner.finish_and_clear();
     client.close().await;
-    outcome.map_err(|error| CommandError::failed(key, error))?;
+    outcome.map_err(|error| CommandError::failed(printable(key), error))?;
     let elapsed_s = started.elapsed().as_secs_f64();
     if args.client.json {
         println!("{}", json!({ "key": key, "size_bytes": size_bytes, "elapsed_s": elapsed_s }));
     } else {
-        println!("put {key}: {} in {elapsed_s:.2} s", human_bytes(size_bytes));
+        println!("put {}: {} in {elapsed_s:.2} s", printable(key), human_bytes(size_bytes));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::CommandError;
 use super::connect::ClientArgs;
+use super::table::printable;
 
 /// Remove objects by their keys, or all of them
 #[derive(Args, Clone, Debug)]
@@ -68,6 +69,6 @@ fn print_answers(args: &RmArgs, answers: &[Result<(), Refusal>]) {
             told.map(|(key, text)| (key.clone(), text.into())).collect();
         println!("{}", serde_json::Value::Object(told));
     } else {
-        told.for_each(|(key, text)| println!("{key} {text}"));
+        told.for_each(|(key, text)| println!("{} {}", printable(key), printable(&text)));
     }
 }

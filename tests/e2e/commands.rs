@@ -102,6 +102,9 @@ fn leased_objects_are_removed_by_force_only() {
     let kept = pool.json(&["rm", "--all"]);
     assert_eq!((&kept["removed"], &kept["kept"]), (&0.into(), &1.into()));
     let removed = pool.json(&["rm", "--all", "--force"]);
+    // Each answer is a line, whatever is in the key.
+    assert_eq!(pool.refused(&["exists", "a\nb"]), "a\\nb no\n");
+    assert_eq!(pool.refused(&["rm", "a\nb"]).lines().count(), 1);
     assert_eq!((&removed["removed"], &removed["kept"]), (&1.into(), &0.into()));
 }
 

@@ -136,13 +136,17 @@ async fn all_keys_come_in_pages_as_their_bytes_are() {
     // More than two pages of a shard, so that they are streamed.
     let mut keys: Vec<_> = (0..50_000).map(|number| format!("key-{number}").into_bytes()).collect();
     keys.push(b"no \xff text".to_vec());
+    keys.push(b"two\nlines".to_vec());
     for part in keys.chunks(20_000) {
         put(&peer, part).await;
     }
     let (status, body) = http(master.metrics(), "GET", "/get_all_keys", b"");
     let listed: BTreeSet<_> =
         body.strip_suffix(b"\n").unwrap().split(|byte| *byte == b'\n').collect();
-    assert_eq!((status, listed), (200, keys.iter().map(Vec::as_slice).collect()));
+    let mut expected: BTreeSet<_> = keys.iter().map(Vec::as_slice).collect();
+    // A line is a key.
+    assert!(expected.remove(&b"two\nlines"[..]) && expected.insert(b"two\\nlines"));
+    assert_eq!((status, listed), (200, expected));
 
     // Nobody has leased them, a list least of all.
     let removed = format!("{{\"success\":true,\"removed_count\":{}}}", keys.len());

@@ -1,5 +1,6 @@
 //! All keys: to list, and to remove.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -20,7 +21,8 @@ use super::problem::Problem;
 use super::serving;
 use crate::frontend::{Context, bulk};
 
-/// One key a line, as its bytes are. There may be more than fit into the memory at once: pages go
+/// One key a line: its bytes as they are, or [as escapes](line) where they would not stay one line.
+/// There may be more than fit into the memory at once: pages go
 /// out as fast as they are taken.
 pub(super) async fn all(State(admin): State<Arc<Admin>>) -> Result<Response, Problem> {
     let context = serving(&admin)?.context.clone();
@@ -44,7 +46,7 @@ async fn send_all(context: &Context, sender: &mpsc::Sender<Page>) -> Result<(), 
         cursor = page.next;
         let mut lines = Vec::new();
         for entry in &page.keys {
-            lines.extend_from_slice(&entry.key);
+            lines.extend_from_slice(&line(&entry.key));
             lines.push(b'\n');
         }
         if !lines.is_empty() && sender.send(Ok(lines.into())).await.is_err() {
@@ -53,6 +55,20 @@ async fn send_all(context: &Context, sender: &mpsc::Sender<Page>) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// A key as one line. A key with a control character in it, which usual ones have not, is shown with
+/// its control characters and backslashes as escapes.
+fn line(key: &[u8]) -> Cow<'_, [u8]> {
+    if !key.iter().any(u8::is_ascii_control) {
+        return Cow::Borrowed(key);
+    }
+    let escaped = key.iter().flat_map(|byte| match byte {
+        b'\\' => b"\\\\".to_vec(),
+        byte if byte.is_ascii_control() => byte.escape_ascii().collect(),
+        byte => vec![*byte],
+    });
+    Cow::Owned(escaped.collect())
 }
 
 /// A page; a shard that has no room is asked again.
@@ -116,3 +132,19 @@ const TRIES: u32 = 100;
 
 /// As shards hint.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_one_line_and_usual_ones_are_their_bytes() {
+        for key in [&b"model@7/0"[..], b"", b"C:\\x", "Zo\u{eb}".as_bytes(), b"\xff\xfe"] {
+            assert_eq!(line(key), key);
+        }
+        assert_eq!(&*line(b"a\nb\\\x1b[2J\xff\x7f"), b"a\\nb\\\\\\x1b[2J\xff\\x7f");
+        for byte in 0..=u8::MAX {
+            assert!(!line(&[b'a', byte]).contains(&b'\n'), "{byte}");
+        }
+    }
+}

@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::super::{Admin, Serving, query};
 use super::problem::Problem;
 use super::serving;
+use crate::command::table::printable;
 use crate::frontend::bulk::wrong_answer;
 
 /// The name by which people know a segment.
@@ -34,12 +35,12 @@ pub(super) async fn uses(serving: &Serving) -> Result<Vec<SegmentUse>, Problem> 
     }
 }
 
-/// One name a line, of those on which objects are placed. Engines wait until there is one.
+/// One name a line, with control characters as escapes, of those on which objects are placed. Engines wait until there is one.
 pub(super) async fn names(State(admin): State<Arc<Admin>>) -> Result<String, Problem> {
     let uses = uses(serving(&admin)?).await?;
     let open = uses.iter().filter(|used| used.state == SegmentState::Open);
     let names: BTreeSet<_> = open.map(|used| name_of(&used.entry.segment)).collect();
-    Ok(names.into_iter().flat_map(|name| [name, "\n"]).collect())
+    Ok(names.into_iter().map(|name| printable(name) + "\n").collect())
 }
 
 /// Use and size of one.
@@ -57,6 +58,7 @@ pub(super) async fn one(
     let (used, capacity) = named.fold((0, 0), |(used, capacity), it| {
         (used + used_bytes(it), capacity + it.entry.segment.size_bytes)
     });
+    let name = printable(&name);
     Ok(format!("{name}\nUsed(bytes): {used}\nCapacity(bytes) : {capacity}\n").into_response())
 }
 
