@@ -20,6 +20,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
+use mooring_actors::pool::message::{PoolReply, PoolRequest};
 use serde_json::json;
 
 pub(crate) use self::handoff::{HandoffReport, RestoreReport};
@@ -43,6 +44,17 @@ struct Serving {
     /// `None` without QUIC.
     listener: Option<Arc<Listener>>,
     readiness: Readiness,
+}
+
+impl Serving {
+    /// Restored segments whose owners have not come back yet; zero if the pool has no room for the
+    /// question.
+    async fn segments_pending(&self) -> u64 {
+        match self.context.core.pool(PoolRequest::Totals).await {
+            Ok(PoolReply::Totals(totals)) => totals.segments_pending,
+            _ => 0,
+        }
+    }
 }
 
 impl Admin {
@@ -97,14 +109,19 @@ pub(crate) fn start(socket: TcpListener, admin: Arc<Admin>) -> io::Result<()> {
     Ok(())
 }
 
-/// Requests are answered, by the port and by every shard.
+/// Requests are answered, by the port and by every shard. How many restored segments are pending is
+/// told beside it, while there are any: their objects are misses, which is no reason not to be asked.
 async fn ready(State(admin): State<Arc<Admin>>) -> Response {
     let outcome = match admin.serving.get() {
-        Some(serving) => serving.readiness.check().await,
+        Some(serving) => match serving.readiness.check().await {
+            Ok(()) => Ok(serving.segments_pending().await),
+            Err(reason) => Err(reason),
+        },
         None => Err(admin.progress().why_not_ready()),
     };
     match outcome {
-        Ok(()) => Json(json!({ "ready": true })).into_response(),
+        Ok(0) => Json(json!({ "ready": true })).into_response(),
+        Ok(pending) => Json(json!({ "ready": true, "segments_pending": pending })).into_response(),
         Err(reason) => {
             let body = Json(json!({ "ready": false, "reason": reason }));
             (StatusCode::SERVICE_UNAVAILABLE, body).into_response()

@@ -10,6 +10,7 @@ mod prefault;
 mod ready_file;
 mod restore;
 mod serve;
+mod settle;
 mod signals;
 mod start;
 

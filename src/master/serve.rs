@@ -14,6 +14,7 @@ use super::export::Handover;
 use super::leave::{self, Leaving, end};
 use super::options::MasterOptions;
 use super::ports::{self, Ports, Quic, cannot_serve};
+use super::settle;
 use super::signals::{Asked, Signals};
 use super::start::{self, Begun};
 use crate::admin::{self, Admin};
@@ -50,6 +51,7 @@ pub(super) async fn serve(
         );
     }
     let probe_client = ClientId(rand::random());
+    let is_restored = state.is_some();
     let core = match state {
         Some(state) => Core::start_restored(config, state),
         None => Core::start(config),
@@ -71,6 +73,9 @@ pub(super) async fn serve(
     admin.serve(context.clone(), listener.clone().zip(probe));
 
     let announced = announce(&options, quic.as_ref().map(Quic::fingerprint), ports)?;
+    if is_restored {
+        tokio::spawn(settle::tell_when_settled(context.clone()));
+    }
     while signals.next().await == Asked::Reload {
         if let Some(quic) = &mut quic {
             quic.reload();

@@ -42,7 +42,7 @@ async fn a_store_that_never_comes_back_takes_only_its_own_objects_along() {
     place.add_store();
     let kept = put_on_second_store(&place, &client).await;
     place.leave(master);
-    let master = place.master(&["--handoff-segment-deadline-sec", "1s"]);
+    let mut master = place.master(&["--handoff-segment-deadline-sec", "1s"]);
     master.wait_for_metric("master_handoff_segments_confirmed", 1.0);
     kept.check(&client).await;
     master.wait_for_metric("master_handoff_segments_dropped", 1.0);
@@ -50,6 +50,15 @@ async fn a_store_that_never_comes_back_takes_only_its_own_objects_along() {
     assert_eq!(lost.count_right(&client).await, 0);
     kept.check(&client).await;
     master.wait_for_metric("master_key_count", kept.0.len() as f64);
+    let log = master.process.log_path();
+    let settled = || {
+        let log = std::fs::read_to_string(&log).unwrap();
+        log.lines().find(|line| line.contains("\"settled\"")).map(str::to_owned)
+    };
+    master.process.wait_until("it says that all is settled", || settled().is_some());
+    let line: serde_json::Value = serde_json::from_str(&settled().unwrap()).unwrap();
+    let figures = ["segments_confirmed", "segments_dropped"].map(|name| line[name].as_u64());
+    assert_eq!((figures, &line["level"]), ([Some(1), Some(1)], &"INFO".into()), "{line}");
 }
 
 /// Puts objects on the one store that lives.
@@ -78,6 +87,8 @@ async fn a_put_or_a_remove_of_a_pending_key_outlives_the_return_of_its_store() {
     let master = place.master(&["--shards", "2"]);
     place.add_store();
     assert_eq!(master.metric("master_handoff_segments_pending"), 1.0);
+    assert_eq!(master.page("/ready"), (200, r#"{"ready":true,"segments_pending":1}"#.to_owned()));
+    assert!(!master.process.log().contains("\"settled\""));
     let missing = place.refused(&["get", "key-3"]);
     assert!(missing.contains("key-3: not found; 1 segment is pending"), "{missing}");
     let options = PutOptions::default();
@@ -86,6 +97,7 @@ async fn a_put_or_a_remove_of_a_pending_key_outlives_the_return_of_its_store() {
     assert_eq!(removed[0].as_ref().unwrap_err().code, ErrorCode::NotFound);
     place.signal_stores(libc::SIGCONT);
     super::wait_until_confirmed(&master, 1);
+    assert_eq!(master.page("/ready"), (200, r#"{"ready":true}"#.to_owned()));
     assert_eq!(client.fetch("key-1").await.unwrap().unwrap(), b"another"[..]);
     let missing = place.refused(&["get", "key-2"]);
     assert!(!missing.contains("pending"), "{missing}");

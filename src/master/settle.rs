@@ -1,0 +1,33 @@
+//! After a restore: until each segment has opened or is lost, and what came of it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::frontend::Context;
+use crate::frontend::stats::Snapshot;
+
+/// Tells once that no restored segment is pending any more. Ends without a word if the master leaves
+/// before.
+pub(super) async fn tell_when_settled(context: Arc<Context>) {
+    let served = Instant::now();
+    while !context.stage.is_draining() {
+        // An actor that has no room for the question is asked again.
+        if let Ok(snapshot) = Snapshot::take(&context).await
+            && snapshot.pool.segments_pending == 0
+        {
+            let pool = snapshot.pool;
+            return tracing::info!(
+                handoff_startup = "settled",
+                segments_confirmed = pool.segments_confirmed,
+                segments_dropped = pool.segments_dropped,
+                objects = snapshot.sum(|shard| shard.objects),
+                after_ms = u64::try_from(served.elapsed().as_millis()).unwrap_or(u64::MAX),
+                "no restored segment is pending any more"
+            );
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Often enough for whoever watches a roll, and no load.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
