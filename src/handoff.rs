@@ -105,6 +105,7 @@ pub(crate) use error::ReadError;
 pub(crate) use export::{Export, ExportFailure, ExportOptions, Published};
 pub(crate) use found::Found;
 pub(crate) use inspect::{Inspection, inspect};
+pub(crate) use lock::holder;
 pub(crate) use manifest::{Manifest, Times};
 pub(crate) use memory::{Admission, available_after_exit_bytes, available_bytes, estimate_bytes};
 pub(crate) use notes::{Note, ShutdownNote, ShutdownResult};

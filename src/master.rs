@@ -14,6 +14,7 @@ mod settle;
 mod signals;
 mod start;
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ use options::{Identity, MasterOptions};
 
 use crate::command::CommandError;
 use crate::frontend::{mooncake, quic};
+use crate::handoff;
 use crate::tls::ServerTls;
 use crate::tls::probe::ProbeIdentity;
 
@@ -101,13 +103,13 @@ impl Opened {
             Some(port) => Some(mooncake::bind(options.rpc_address, port).map_err(|error| {
                 let address = address_text(options.rpc_address, port);
                 let attempt = format!("cannot bind TCP {address} (--mooncake-port)");
-                CommandError::unbound(attempt, "--mooncake-port", &error)
+                unbound(options, attempt, "--mooncake-port", &error)
             })?),
             None => None,
         };
-        let admin = bind_tcp(options.metrics, "--metrics-port")?;
+        let admin = bind_tcp(options, options.metrics, "--metrics-port")?;
         let metadata = match options.metadata {
-            Some(address) => Some(bind_tcp(address, "--http-metadata-server-port")?),
+            Some(address) => Some(bind_tcp(options, address, "--http-metadata-server-port")?),
             None => None,
         };
         // Now that the ports are its own, the file cannot be that of a master that serves on them.
@@ -130,16 +132,39 @@ impl OpenedQuic {
         let rpc = quic::bind(options.rpc_address, options.rpc_port).map_err(|error| {
             let address = address_text(options.rpc_address, options.rpc_port);
             let attempt = format!("cannot bind UDP {address} (--rpc-port)");
-            CommandError::unbound(attempt, "--rpc-port", &error)
+            unbound(options, attempt, "--rpc-port", &error)
         })?;
         Ok(OpenedQuic { tls, probe, rpc })
     }
 }
 
-fn bind_tcp(address: SocketAddr, flag: &str) -> Result<TcpListener, CommandError> {
+fn bind_tcp(
+    options: &MasterOptions,
+    address: SocketAddr,
+    flag: &str,
+) -> Result<TcpListener, CommandError> {
     TcpListener::bind(address).map_err(|error| {
-        CommandError::unbound(format!("cannot bind TCP {address} ({flag})"), flag, &error)
+        unbound(options, format!("cannot bind TCP {address} ({flag})"), flag, &error)
     })
+}
+
+/// A port that cannot be bound. In a roll it is most likely that of the master before: a start waits for
+/// that one to hand over, but not for its ports.
+fn unbound(
+    options: &MasterOptions,
+    attempt: String,
+    flag: &str,
+    error: &io::Error,
+) -> CommandError {
+    let holder = options.handoff.as_ref().and_then(|handoff| handoff::holder(&handoff.directory));
+    match holder {
+        Some(process) if error.kind() == io::ErrorKind::AddrInUse => CommandError::Failed(format!(
+            "{attempt}: {error}; the master of process {process} has the same --handoff-dir and most \
+             likely this port: end it with SIGTERM first and start this one when it has ended, or \
+             give this one another port with {flag}"
+        )),
+        _ => CommandError::unbound(attempt, flag, error),
+    }
 }
 
 fn address_text(address: Option<IpAddr>, port: u16) -> String {

@@ -117,6 +117,12 @@ impl Lock {
     }
 }
 
+/// The process that holds the directory of a master, if there is one and the system tells. It is in
+/// nobody's way.
+pub(crate) fn holder(directory: &Path) -> Option<u32> {
+    Lock::holder(directory)
+}
+
 /// The process in a line of `/proc/locks`, if it holds this file. File systems with volumes list
 /// another device than the file has; then the process must be the one that has signed it.
 fn holder_in(line: &str, device: u64, inode: u64, signed: Option<u32>) -> Option<u32> {

@@ -43,6 +43,21 @@ fn two_masters_on_one_directory_leave_no_snapshot() {
     empty_because(&place.master(&[]), "killed");
 }
 
+/// In a roll that overlaps, the next master waits for the handoff, but it can't for a port.
+#[test]
+fn a_start_on_the_port_of_the_master_before_is_told_which_process_has_it() {
+    let place = Place::new();
+    let master = place.master(&[]);
+    let mut second = place.starting(&[]);
+    assert_eq!(second.ended().code(), Some(1));
+    let log = second.log();
+    let process = format!("process {} ", master.process.id());
+    for part in [&process, "in use", "--handoff-dir", "SIGTERM", "--rpc-port"] {
+        assert!(log.contains(part), "no {part}: {log}");
+    }
+    place.leave(master);
+}
+
 #[test]
 fn poison_is_refused_until_it_is_cleared_whatever_is_in_it() {
     let place = Place::new();
