@@ -30,6 +30,18 @@ fn every_flag_has_a_help_and_an_environment_variable() {
 }
 
 #[test]
+fn the_help_says_when_a_silent_client_loses_its_segments() {
+    let command = Cli::command();
+    let master = command.find_subcommand("master").unwrap();
+    let ttl = master.get_arguments().find(|arg| arg.get_long() == Some("client-ttl")).unwrap();
+    let help = ttl.get_help().unwrap().to_string();
+    assert!(
+        help.contains("suspected and asked again; after twice as long it is offline"),
+        "{help}"
+    );
+}
+
+#[test]
 fn a_variable_is_named_by_subcommand_and_flag() {
     let command = environment::name_variables(Cli::command());
     let master = command.find_subcommand("master").unwrap();

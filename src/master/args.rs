@@ -70,8 +70,9 @@ pub(crate) struct MasterArgs {
     #[arg(help_heading = "Objects")]
     pub(super) default_kv_lease_ttl: Duration,
 
-    /// A client that is silent for this long is suspected, and for twice as long offline, and its
-    /// segments are dropped; at least 1s; a plain number is seconds, else with a unit
+    /// A client that is silent for this long is suspected and asked again; after twice as long it is
+    /// offline and its segments are dropped. The time without a master does not count; at least 1s; a
+    /// plain number is seconds, else with a unit
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = client_ttl)]
     #[arg(help_heading = "Objects")]
     pub(super) client_ttl: Duration,

@@ -11,7 +11,7 @@ pub(super) fn text() -> String {
         let default = if flag.default.is_empty() { "\"\"" } else { flag.default };
         let _ = writeln!(text, "    -{} type: {} default: {default}", flag.name, flag.kind.name());
         let _ = match flag.fate {
-            Fate::Mapped => writeln!(text, "      works"),
+            Fate::Mapped => writeln!(text, "      works{}", differing(flag.name)),
             Fate::NoEffect(why) => writeln!(text, "      accepted, no effect: {why}"),
             Fate::Only(accepted, advice) => {
                 let accepted: Vec<_> = accepted.iter().map(|it| format!("\"{it}\"")).collect();
@@ -27,6 +27,17 @@ pub(super) fn text() -> String {
     let _ = writeln!(text, "\n  Accepted without effect, too: {}", names.join(", "));
     text.push_str(TAIL);
     text
+}
+
+/// How a flag that works means something else than there; empty if it does not.
+fn differing(name: &str) -> &'static str {
+    match name {
+        "client_ttl" => {
+            ": a client that is silent for this long is suspected and asked again; after twice as long \
+             it is offline and its segments are dropped"
+        }
+        _ => "",
+    }
 }
 
 /// What `--version` prints.
@@ -61,6 +72,17 @@ const FLAGS_OF: &str = "0.3.13";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flag_that_means_something_else_than_there_says_so() {
+        let text = text();
+        let (_, rest) = text.split_once("-client_ttl type").unwrap();
+        let fate = rest.lines().nth(1).unwrap();
+        assert!(
+            fate.contains("suspected and asked again; after twice as long it is offline"),
+            "{fate}"
+        );
+    }
 
     #[test]
     fn every_flag_is_told_with_what_becomes_of_it() {
