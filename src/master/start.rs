@@ -12,7 +12,7 @@ use crate::admin::{Admin, HandoffReport, RestoreReport, StartState};
 use crate::command::CommandError;
 use crate::handoff::{
     Admission, Cause, ClaimError, Deadline, Decision, DirectoryError, Found, HandoffDirectory,
-    Limits, Note, OpenError, Refusal, StartNote, available_bytes, decide,
+    Limits, Note, OpenError, Reason, Refusal, StartNote, available_bytes, decide,
 };
 
 /// What there is to serve.
@@ -33,6 +33,10 @@ pub(super) struct Begun {
 /// When another master holds the directory for too long.
 pub(super) fn begin(options: &MasterOptions, admin: &Admin) -> Result<Begun, CommandError> {
     let Some(handoff) = &options.handoff else {
+        tracing::info!(
+            handoff_startup = "off",
+            "no --handoff-dir is given: the index begins empty, and is not handed over at the end"
+        );
         let seed = rand::random();
         let config = core_config(options, seed);
         return Ok(Begun { config, seed, state: None, directory: None });
@@ -228,10 +232,28 @@ fn serve_empty(
 ) -> Result<Attempt, StartError> {
     let (name, detail) = (cause.reason.name(), &cause.detail);
     admin.note(|progress| progress.handoff.get_or_insert_default().restore.result = name);
-    if cause.reason.was_expected() {
-        tracing::warn!(handoff_startup = name, detail, "the handoff is of no use: begins empty");
-    } else {
-        tracing::info!(handoff_startup = name, detail, "there is no handoff: begins empty");
+    let path = directory.path().display();
+    match cause.reason {
+        reason if reason.was_expected() => {
+            tracing::warn!(
+                handoff_startup = name,
+                detail,
+                "the handoff is of no use: begins empty"
+            );
+        }
+        Reason::Killed => tracing::warn!(
+            handoff_startup = name,
+            detail,
+            directory = %path,
+            "the master before was killed or has failed, and nothing was handed over: the index begins \
+             empty"
+        ),
+        _ => tracing::info!(
+            handoff_startup = name,
+            detail,
+            directory = %path,
+            "empty: no master has used this directory, or it was cleared; the index begins empty"
+        ),
     }
     let seed = rand::random();
     serve(directory, core_config(options, seed), seed, None, name)
