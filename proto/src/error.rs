@@ -84,7 +84,7 @@ error_codes! {
     /// No room, although everything that may be evicted was considered.
     NoSpace = 33, "no space";
     /// No segment is mounted that could take the object.
-    NoSegment = 34, "no segment is mounted";
+    NoSegment = 34, "no segment is mounted that takes objects";
     /// The object is larger than any mounted segment.
     LargerThanSegments = 35, "the object is larger than any mounted segment";
     /// The token is of another put than the current one.
@@ -149,7 +149,7 @@ pub struct NoSpace {
     pub leased_bytes: u64,
     /// Bytes of hard-pinned objects.
     pub pinned_bytes: u64,
-    /// Bytes of unfinished puts and of holds.
+    /// Bytes of unfinished puts, of holds, and of memory that rests after a start.
     pub held_bytes: u64,
 }
 
@@ -173,6 +173,9 @@ impl From<ErrorCode> for Refusal {
 impl std::fmt::Display for Refusal {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(self.code.text())?;
+        if self.code == ErrorCode::NoSegment && self.retry_after_ms.is_some() {
+            formatter.write_str(NOT_YET)?;
+        }
         if let Some(space) = &self.no_space {
             write!(
                 formatter,
@@ -190,6 +193,10 @@ impl std::fmt::Display for Refusal {
         Ok(())
     }
 }
+
+/// Why there may be segments and none that takes objects.
+const NOT_YET: &str = " yet: memory that was mounted with another master rests for one lease, or its \
+                       store is not back";
 
 impl std::error::Error for Refusal {}
 

@@ -285,7 +285,9 @@ fn memory_that_another_master_handed_out_rests_for_a_lease() {
     cluster.try_mount(STORE, request).expect("sound");
     let refusal = cluster.put_start(WRITER, b"k", MIB).expect_err("it rests");
     assert_eq!(refusal.code, ErrorCode::NoSegment);
-    assert!(refusal.retry_after_ms.is_some(), "it will take objects");
+    assert_eq!(refusal.retry_after_ms, Some(10_000), "it will take objects then");
+    let text = refusal.to_string();
+    assert!(text.contains("rests for one lease") && text.contains("in 10000 ms"), "{text}");
     let described = uses(&mut cluster).remove(0);
     assert_eq!(described.state, SegmentState::Quarantined);
     cluster.advance(9_980);

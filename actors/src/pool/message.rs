@@ -257,9 +257,9 @@ pub enum PoolOrder {
         capacity_bytes: u64,
         /// The bytes of one page.
         page_bytes: u32,
-        /// Whether objects may be placed on it already: not in quarantine. Said in the same order,
-        /// so that no put slips in between.
-        placeable: bool,
+        /// Until when it is in quarantine; without one objects may be placed on it already. Said in
+        /// the same order, so that no put slips in between.
+        rests_until: Option<Moment>,
     },
     /// The owner of a pending segment has come back with the same memory: what was restored on it is
     /// readable from now on.

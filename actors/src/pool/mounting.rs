@@ -241,7 +241,7 @@ impl Pool {
             segment: id,
             capacity_bytes: segment.capacity_bytes(),
             page_bytes: segment.page_bytes,
-            placeable: quarantined_until.is_none(),
+            rests_until: quarantined_until,
         };
         if let Some(due) = segment.heap.next_expiry() {
             self.timers.insert((due, mount.slot));

@@ -6,7 +6,7 @@ use mooring_proto::error::NoSpace;
 
 use super::Pool;
 use super::message::{PoolEffect, PoolOrder, PoolTotals, SegmentSlot, SegmentSpace};
-use super::segment::{MountedSegment, Share};
+use super::segment::{MountedSegment, Phase, Share};
 
 /// Which segments' space may have changed since the shards were told.
 #[derive(Debug, Default)]
@@ -63,10 +63,14 @@ impl Pool {
     }
 
     /// What holds the space of all mounted segments. Pending ones don't count: nothing is placed
-    /// there and nothing can be evicted.
+    /// there and nothing can be evicted. What is free on one that rests is held.
     pub(super) fn no_space(&self) -> NoSpace {
         let mut space = NoSpace::default();
         for segment in self.segments.iter().filter(|segment| segment.is_readable()) {
+            if let Phase::Quarantined { .. } = segment.phase {
+                space.held_bytes += segment.space().free_bytes + segment.used.held_bytes;
+                continue;
+            }
             space.free_bytes += segment.space().free_bytes;
             space.largest_free_run_bytes =
                 space.largest_free_run_bytes.max(segment.largest_free_run_bytes());

@@ -57,7 +57,7 @@ impl Shard {
         attempt: Attempt,
         effects: &mut Vec<ShardEffect>,
     ) -> Placement {
-        if let Some(refusal) = self.out_of_question(wanted.size_bytes) {
+        if let Some(refusal) = self.out_of_question(now, wanted.size_bytes) {
             return Placement::Refused(refusal);
         }
         let mut placed = Vec::with_capacity(wanted.replicas);
@@ -80,9 +80,13 @@ impl Shard {
     }
 
     /// Why an object of this size cannot be placed at all now.
-    fn out_of_question(&self, size_bytes: u64) -> Option<Refusal> {
+    fn out_of_question(&self, now: Moment, size_bytes: u64) -> Option<Refusal> {
         if self.segments.placeable().is_empty() {
-            let retry_after_ms = self.segments.all().next().map(|_| RETRY_UNPLACEABLE_MS);
+            let opens = self.segments.all().map(|segment| match segment.rests_until {
+                Some(until) if until > now => until.since_ms(now).min(RETRY_RESTING_MS_MAX) as u32,
+                _ => RETRY_UNPLACEABLE_MS,
+            });
+            let retry_after_ms = opens.min();
             return Some(Refusal { retry_after_ms, ..ErrorCode::NoSegment.into() });
         }
         if self.segments.largest_capacity_bytes() < size_bytes {
@@ -375,8 +379,11 @@ impl Shard {
 /// The owner of a range between its allocation and its object's reservation.
 const NO_OWNER: u32 = u32::MAX;
 
-/// When to try again while the mounted segments only wait for their quarantine to end.
+/// When to try again while a mounted segment waits for something that has no known end.
 const RETRY_UNPLACEABLE_MS: u32 = 1000;
+
+/// No client sleeps for longer on a hint, and another store may come sooner.
+const RETRY_RESTING_MS_MAX: u64 = 10_000;
 
 /// Evicting by age makes room for an object at most this many times as large as a typical one. For a
 /// larger one the holes would rarely adjoin.

@@ -43,6 +43,8 @@ pub(super) struct ShardSegment {
     pub(super) lost: bool,
     /// Whether objects may be placed on it.
     pub(super) placeable: bool,
+    /// When its quarantine ends, if it has one; a hint for those who are refused until then.
+    pub(super) rests_until: Option<Moment>,
     /// Until when it counts as new, and gets no more than its fair share.
     pub(super) slow_until: Moment,
     /// A span request for an object of this size is under way.
@@ -91,6 +93,7 @@ impl Segments {
             readable: true,
             lost: false,
             placeable: false,
+            rests_until: None,
             slow_until: Moment::default(),
             span_requested_bytes: None,
             joined: false,

@@ -176,10 +176,17 @@ impl Shard {
 
     fn order(&mut self, now: Moment, order: PoolOrder, effects: &mut Vec<ShardEffect>) {
         match order {
-            PoolOrder::SegmentMounted { mount, segment, capacity_bytes, page_bytes, placeable } => {
+            PoolOrder::SegmentMounted {
+                mount,
+                segment,
+                capacity_bytes,
+                page_bytes,
+                rests_until,
+            } => {
                 self.mount(mount, segment, capacity_bytes, page_bytes);
                 self.start_slowly(now, mount);
-                self.allow_placing(mount, placeable);
+                self.let_rest(mount, rests_until);
+                self.allow_placing(mount, rests_until.is_none());
             }
             PoolOrder::SegmentPlaceable { mount, placeable } => {
                 self.allow_placing(mount, placeable);
@@ -215,6 +222,12 @@ impl Shard {
                 self.work_in_window(now, WindowJob::vacate(job, mount, runs), effects);
             }
             PoolOrder::Quiesced => unreachable!("the pool rests after every shard"),
+        }
+    }
+
+    fn let_rest(&mut self, mount: Mount, until: Option<Moment>) {
+        if let Some(segment) = self.segments.of_mount(mount) {
+            segment.rests_until = until;
         }
     }
 

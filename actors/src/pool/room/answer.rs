@@ -91,7 +91,7 @@ impl Pool {
             Phase::Quarantined { until } => Some(until),
             // Its owner may come back at any time; nothing tells when.
             Phase::Pending(pending) if pending.drains_until.is_none() => {
-                Some(now.after_ms(RETRY_MS_MAX))
+                Some(now.after_ms(RETRY_MS_PENDING))
             }
             Phase::Open | Phase::Draining { .. } | Phase::Pending(_) | Phase::Leaving => None,
         });
@@ -132,8 +132,12 @@ fn may_have_room_later(segment: &MountedSegment, size_bytes: u64) -> bool {
 /// Trying again sooner would only meet the same leases.
 const RETRY_MS_MIN: u64 = 10;
 
-/// Other objects than the first one found may be free to go sooner.
-const RETRY_MS_MAX: u64 = 1_000;
+/// No client sleeps for longer on a hint. A removal or another store may make room sooner, so what ends
+/// later still, as the hold of an unfinished put may, is worth another try by then.
+const RETRY_MS_MAX: u64 = 10_000;
+
+/// A store that lives is back about as soon.
+const RETRY_MS_PENDING: u64 = 1_000;
 
 /// When nothing tells a time: evictions and sweeps under way take about so long.
 const RETRY_MS_UNKNOWN: u32 = 50;

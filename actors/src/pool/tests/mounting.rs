@@ -21,7 +21,7 @@ fn a_mount_tells_every_shard_and_then_answers() {
             segment: SegmentId(1),
             capacity_bytes,
             page_bytes: PAGE as u32,
-            placeable: true,
+            rests_until: None,
         };
         let space = SegmentSpace {
             mount,
@@ -186,14 +186,15 @@ fn memory_of_a_former_master_rests_for_one_lease_time() {
     let mut bench = Bench::new(1);
     bench.mount_again(ALICE, segment(1, 8 * MIB), Some(Incarnation(6))).unwrap();
     let mount = bench.pool.mount_of(SegmentId(1)).unwrap();
-    let rests = |(_, order): &(_, PoolOrder)| {
-        matches!(order, PoolOrder::SegmentMounted { placeable: false, .. })
-    };
+    let end = bench.now.after_ms(10_000);
+    let rests = |(_, order): &(_, PoolOrder)| matches!(order, PoolOrder::SegmentMounted { rests_until, .. } if *rests_until == Some(end));
     assert!(bench.take_orders().iter().any(rests));
     assert_eq!(bench.uses()[0].state, SegmentState::Quarantined);
     assert_eq!(bench.uses()[0].time_left_ms, Some(10_000));
     assert_eq!(bench.span(0, mount, 1), None);
-    assert_eq!(refusals(&bench.room(0, 1, MIB)), [(0, Some(1_000))]);
+    assert_eq!(refusals(&bench.room(0, 1, MIB)), [(0, Some(10_000))]);
+    let space = bench.pool.no_space();
+    assert_eq!((space.free_bytes, space.held_bytes), (0, 8 * MIB), "nobody gets what rests");
     bench.wait_ms(9_999);
     assert_eq!(bench.uses()[0].state, SegmentState::Quarantined);
     bench.take_orders();
