@@ -2,10 +2,13 @@
 
 use mooring_actors::core::Settings;
 use mooring_actors::shard::AllocationStrategy;
-use mooring_proto::message::object::PutOptions;
+use mooring_actors::shard::message::PutRequest;
+use mooring_proto::message::object::{PutOptions, PutStartGrant};
 
 use crate::cluster::Cluster;
-use crate::common::{KIB, MIB, STORE, key, no_watermark, put_with};
+use crate::common::{
+    GIB, KIB, MIB, STORE, WRITER, key, keys_of_shard, no_watermark, put_with, start_batch,
+};
 
 const OBJECT_BYTES: u64 = 64 * KIB;
 
@@ -15,12 +18,10 @@ fn cluster(strategy: AllocationStrategy) -> Cluster {
 
 /// Puts so many objects and counts how many went to each slot.
 fn spread(cluster: &mut Cluster, from: u64, puts: u64, slots: usize) -> Vec<u64> {
-    let mut counts = vec![0; slots];
-    for number in from..from + puts {
-        let grant = put_with(cluster, &key(number), OBJECT_BYTES, &PutOptions::default());
-        counts[grant.replicas[0].slot as usize] += 1;
-    }
-    counts
+    let grants: Vec<_> = (from..from + puts)
+        .map(|number| put_with(cluster, &key(number), OBJECT_BYTES, &PutOptions::default()))
+        .collect();
+    counted(grants.iter(), slots)
 }
 
 /// Nine segments, each a quarter full, and a tenth that has just come.
@@ -49,6 +50,61 @@ fn every_strategy_spreads_over_equal_segments() {
         for count in spread(&mut cluster, 0, 800, 8) {
             assert!((50..=150).contains(&count), "{strategy:?}: {count} of 800 to one of 8");
         }
+    }
+}
+
+/// Counts how many of the grants went to each slot.
+fn counted<'a>(grants: impl Iterator<Item = &'a PutStartGrant>, slots: usize) -> Vec<u64> {
+    let mut counts = vec![0; slots];
+    for grant in grants {
+        counts[grant.replicas[0].slot as usize] += 1;
+    }
+    counts
+}
+
+/// Panics unless each slot has its part of so many puts, but for a fifth.
+fn assert_even(counts: &[u64], puts: u64, what: &str) {
+    let fair = puts / counts.len() as u64;
+    for count in counts {
+        assert!((fair * 4 / 5..=fair * 6 / 5).contains(count), "{what}: {counts:?}");
+    }
+}
+
+fn of_equal_segments(shards: u16, slots: usize) -> Cluster {
+    let mut cluster = Cluster::with(shards, no_watermark());
+    cluster.checked = false;
+    for number in 0..slots {
+        cluster.mount(STORE, number as u128, GIB);
+    }
+    cluster
+}
+
+/// Two stores are there for their bandwidth: whatever comes first must not all go to one of them.
+#[test]
+fn small_objects_use_equal_segments_alike_from_the_first_batch_on() {
+    for (slots, shards, size_bytes) in [2, 16]
+        .into_iter()
+        .flat_map(|slots| [1, 4].map(|shards| (slots, shards)))
+        .flat_map(|(slots, shards)| [256, 4 * KIB, 64 * KIB].map(|bytes| (slots, shards, bytes)))
+    {
+        let what = format!("{slots} segments, {shards} shards, {size_bytes} bytes");
+        let mut cluster = of_equal_segments(shards, slots);
+        let puts = 100 * slots as u64;
+        let mut grants = Vec::new();
+        for shard in 0..shards {
+            let keys = keys_of_shard(&cluster, shard, puts as usize / usize::from(shards));
+            let put = |put_id| PutRequest { size_bytes, put_id };
+            let batch: Vec<_> = keys.iter().zip(1..).map(|(key, id)| (&key[..], put(id))).collect();
+            for answer in start_batch(&mut cluster, WRITER, &batch) {
+                grants.push(answer.unwrap_or_else(|refusal| panic!("{what}: {refusal}")));
+            }
+        }
+        assert_even(&counted(grants.iter(), slots), puts, &format!("{what}, batches"));
+        let mut cluster = of_equal_segments(shards, slots);
+        let grants: Vec<_> = (0..puts)
+            .map(|number| put_with(&mut cluster, &key(number), size_bytes, &PutOptions::default()))
+            .collect();
+        assert_even(&counted(grants.iter(), slots), puts, &format!("{what}, one by one"));
     }
 }
 

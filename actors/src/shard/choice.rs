@@ -50,17 +50,26 @@ impl Shard {
         }
     }
 
-    /// The second one if it has the higher share of free bytes and did not start just now.
+    /// The second one if it has the higher share of free bytes, and not only because it has just come.
     fn better(&self, now: Moment, first: SegmentIndex, second: SegmentIndex) -> SegmentIndex {
-        let starts_slowly = now < self.segments.at(second).slow_until;
-        let roomier = self.free_share(second) > self.free_share(first);
-        if roomier && !starts_slowly { second } else { first }
+        let starts_slowly = self.starts_slowly(now, second, first);
+        if self.is_roomier(second, first) && !starts_slowly { second } else { first }
     }
 
-    fn free_share(&self, index: SegmentIndex) -> u64 {
-        let segment = self.segments.at(index);
-        // In 1/65,536 of the capacity; the shift keeps 64 TiB within 64 bits.
-        (segment.space_bytes << 16) / segment.capacity_bytes.max(1)
+    /// Whether a segment has just come, and to where another one was already. Those that come together
+    /// are each as new as the other.
+    fn starts_slowly(&self, now: Moment, index: SegmentIndex, beside: SegmentIndex) -> bool {
+        let until = self.segments.at(index).slow_until;
+        now < until && until.since_ms(self.segments.at(beside).slow_until) > TOGETHER_MS
+    }
+
+    /// Whether a segment has the higher share of free bytes: exactly, so that small objects count on a
+    /// large segment too.
+    fn is_roomier(&self, index: SegmentIndex, than: SegmentIndex) -> bool {
+        let (one, other) = (self.segments.at(index), self.segments.at(than));
+        let product = |free_bytes, bytes| u128::from(free_bytes) * u128::from(bytes);
+        product(one.space_bytes, other.capacity_bytes)
+            > product(other.space_bytes, one.capacity_bytes)
     }
 }
 
@@ -86,6 +95,9 @@ impl Dice {
 /// For how long a new segment is taken only when chance picks it. In this time a store at a fair share
 /// of the load has warmed up its connections.
 const SLOW_START_MS: u64 = 60_000;
+
+/// The stores of one place are started about as closely, and little is put meanwhile.
+const TOGETHER_MS: u64 = 2_000;
 
 /// As many as the existing master looks at for one replica.
 const SAMPLE: usize = 6;

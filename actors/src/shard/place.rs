@@ -109,6 +109,11 @@ impl Shard {
                 return found;
             }
         }
+        if attempt == Attempt::Again
+            && let Some(found) = self.try_choice_again(now, wanted.size_bytes, placed)
+        {
+            return found;
+        }
         // What has just come is the likeliest to have room, and with thousands of segments a look at
         // each of them for each parked put would take long.
         if attempt == Attempt::Again
@@ -151,6 +156,28 @@ impl Shard {
             return Some(Replica::Found(range));
         }
         self.ask_for_span(index, size_bytes, effects).then_some(Replica::Asked)
+    }
+
+    /// The segment that is chosen for a put that has waited. Of a batch that meets a shard without spans
+    /// every put waits, and the first span that comes has room for all of them: so one for which the
+    /// first span of another segment is on its way goes on waiting for that, and each segment gets its
+    /// part.
+    fn try_choice_again(
+        &mut self,
+        now: Moment,
+        size_bytes: u64,
+        placed: &[RangeHandle],
+    ) -> Option<Replica> {
+        let index = self.first_choice(now);
+        if !self.usable(index, size_bytes, placed) || !self.suits(index, size_bytes) {
+            return None;
+        }
+        if let Some(range) = self.allocate(index, size_bytes) {
+            return Some(Replica::Found(range));
+        }
+        let is_first = self.ledger.ranges().capacity_bytes(index) == 0;
+        let is_coming = self.segments.at(index).span_requested_bytes.is_some();
+        (is_first && is_coming).then_some(Replica::Asked)
     }
 
     /// Every segment that is left, from a random one on: first those with room in own spans, then
