@@ -163,7 +163,9 @@ async fn serve(args: &StoreArgs, segment_bytes: usize) -> Result<ExitCode, Comma
     let ids: Vec<SegmentId> = segments.iter().map(|segment| segment.segment).collect();
 
     let client = tokio::select! {
-        client = Client::connect(args.address.client_config(&store_name(args))?) => client?,
+        client = Client::connect(args.address.client_config(&store_name(args))?) => {
+            client.map_err(|error| args.address.not_connected(&error))?
+        }
         () = signals.end() => {
             info!("told to leave before it was mounted");
             return Ok(ExitCode::SUCCESS);

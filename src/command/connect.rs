@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use mooring_proto::client::{Client, ClientConfig, ClientTls};
+use mooring_proto::client::{Client, ClientConfig, ClientError, ClientTls};
 
 use super::CommandError;
+use super::table::printable;
 use crate::{config, tls};
 
 /// Where the master is, and how it is trusted.
@@ -100,6 +101,21 @@ impl MasterAddressArgs {
         Ok(config)
     }
 
+    /// Why there is no connection to the master, with what is likely if nobody answers there.
+    pub(crate) fn not_connected(&self, error: &ClientError) -> CommandError {
+        // The text may be that of a peer.
+        let text = printable(&error.to_string());
+        if !is_silence(error) {
+            return CommandError::Failed(text);
+        }
+        let master = &self.master;
+        CommandError::Failed(format!(
+            "{text}; nobody answers QUIC on UDP {master}: --master must name the master's --rpc-port, \
+             not a TCP port of it; a master without --tls-cert or --dev serves clients of Mooncake \
+             only; or UDP is blocked on the way"
+        ))
+    }
+
     /// Each master with `--dev` makes a certificate of its own, so what it left is read again
     /// whenever the next one is met.
     fn local_trust(&self) -> Result<ClientTls, CommandError> {
@@ -125,7 +141,16 @@ impl ClientArgs {
         config.request_timeout_ms = self.timeout.as_millis() as u64;
         // An object of any size that the pool takes can be got back.
         config.fetch_bytes_max = u64::MAX;
-        Ok(Client::connect(config).await?)
+        Client::connect(config).await.map_err(|error| self.address.not_connected(&error))
+    }
+}
+
+/// Whether not even a refusal came.
+fn is_silence(error: &ClientError) -> bool {
+    match error {
+        ClientError::Connect { .. } => true,
+        ClientError::Timeout { last, .. } => last.as_deref().is_none_or(is_silence),
+        _ => false,
     }
 }
 

@@ -77,6 +77,23 @@ fn a_key_of_no_length_is_refused_by_name() {
     }
 }
 
+/// As the port of a master that only clients of Mooncake can reach.
+#[test]
+fn a_master_that_does_not_answer_quic_is_told_with_what_is_likely() {
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let master = tcp.local_addr().unwrap().to_string();
+    let pin = "0".repeat(64);
+    let trust = ["--master", &master, "--pin-sha256", &pin, "--timeout", "1s"];
+    for command in [&["stats"][..], &["ls", "segments"], &["get", "key"]] {
+        let output = run(&[command, &trust].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        for word in [&format!("UDP {master}"), "--rpc-port", "Mooncake", "blocked"] {
+            assert!(error.contains(word), "no {word}: {error}");
+        }
+    }
+}
+
 #[test]
 fn missing_keys_are_told_by_text_and_exit_code() {
     let pool = Pool::start(&[], 1);
@@ -85,6 +102,9 @@ fn missing_keys_are_told_by_text_and_exit_code() {
     assert_eq!(pool.refused(&["exists", "there", "none"]), "there yes\nnone no\n");
     assert!(pool.refused(&["get", "none"]).contains("not found"));
     assert!(pool.refused(&["rm", "none"]).contains("no such object"));
+    // Each answer is a line, whatever is in the key.
+    assert_eq!(pool.refused(&["exists", "a\nb"]), "a\\nb no\n");
+    assert_eq!(pool.refused(&["rm", "a\nb"]).lines().count(), 1);
 }
 
 #[test]
@@ -102,9 +122,6 @@ fn leased_objects_are_removed_by_force_only() {
     let kept = pool.json(&["rm", "--all"]);
     assert_eq!((&kept["removed"], &kept["kept"]), (&0.into(), &1.into()));
     let removed = pool.json(&["rm", "--all", "--force"]);
-    // Each answer is a line, whatever is in the key.
-    assert_eq!(pool.refused(&["exists", "a\nb"]), "a\\nb no\n");
-    assert_eq!(pool.refused(&["rm", "a\nb"]).lines().count(), 1);
     assert_eq!((&removed["removed"], &removed["kept"]), (&1.into(), &0.into()));
 }
 
