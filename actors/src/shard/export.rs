@@ -98,6 +98,11 @@ impl Shard {
     }
 
     /// What may still be written or read on a lost segment that is not swept yet.
+    ///
+    /// In one go, since nobody waits for this shard any more: what was asked is answered, and what comes
+    /// is refused when it is at rest. It looks at each range that the sweep has not come to, so at most
+    /// once at each of the shard's, as the export does afterwards, with less to do for each. Only a store
+    /// that was lost just before the drain leaves any.
     fn remnants(&mut self, now: Moment, index: SegmentIndex) -> Vec<Remnant> {
         let mut remnants = std::mem::take(&mut self.segments.at_mut(index).remnants);
         self.walk(index, |range, state| {
