@@ -4,6 +4,7 @@ mod budget;
 pub(crate) mod bulk;
 pub(crate) mod calls;
 pub(crate) mod counters;
+pub(crate) mod instruments;
 pub(crate) mod mooncake;
 mod port;
 pub(crate) mod quic;

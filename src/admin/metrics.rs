@@ -11,6 +11,7 @@ use super::exposition::Exposition;
 use super::{Admin, Serving, handoff};
 use crate::frontend::Context;
 use crate::frontend::counters::KindCounters;
+use crate::frontend::instruments::{BATCHES, SINGLE};
 use crate::frontend::quic::Listener;
 use crate::frontend::stats::{Snapshot, resident_bytes};
 
@@ -77,6 +78,11 @@ fn known_totals(page: &mut Exposition, snapshot: &Snapshot) {
         sum(|it| it.put_refused),
     );
     page.counter(
+        "master_put_start_partial_allocations_total",
+        "Put starts that got fewer replicas than they asked for.",
+        sum(|it| it.put_short),
+    );
+    page.counter(
         "master_put_start_discard_cnt",
         "Unfinished puts that another one took over or that timed out.",
         sum(|it| it.put_discarded),
@@ -95,17 +101,17 @@ fn known_totals(page: &mut Exposition, snapshot: &Snapshot) {
 }
 
 fn known_requests(page: &mut Exposition, context: &Context, snapshot: &Snapshot) {
-    for (name, kind) in KNOWN_KINDS {
-        let counters = context.counters.kind(kind);
+    for instrument in &SINGLE {
+        let (name, counts) = (instrument.name, instrument.counts(context));
         page.counter(
             &format!("master_{name}_requests_total"),
-            "Requests of this kind; each may carry many keys.",
-            counters.requests.value(),
+            "Requests of this kind to either front end; one over QUIC may carry many keys.",
+            counts.requests,
         );
         page.counter(
             &format!("master_{name}_failures_total"),
             "Requests of this kind that were refused as a whole.",
-            counters.failures.value(),
+            counts.failures,
         );
     }
     page.counter(
@@ -141,18 +147,22 @@ fn known_requests(page: &mut Exposition, context: &Context, snapshot: &Snapshot)
 }
 
 fn known_batches(page: &mut Exposition, context: &Context) {
-    for (name, kind) in KNOWN_BATCHES {
-        let counters = context.counters.kind(kind);
-        page.counter(
-            &format!("master_batch_{name}_requests_total"),
-            "Batches of this kind; every request is one.",
-            counters.requests.value(),
-        );
-        page.counter(
-            &format!("master_batch_{name}_items_total"),
-            "Keys in batches of this kind.",
-            counters.items.value(),
-        );
+    for instrument in &BATCHES {
+        let (name, counts) = (instrument.name, instrument.counts(context));
+        let figures = [
+            ("requests", "Batches of this kind; every request over QUIC is one.", counts.requests),
+            ("failures", "Batches of which every item was refused.", counts.failures),
+            ("partial_successes", "Batches refused in part.", counts.partial_successes),
+            ("items", "Items of batches of this kind.", counts.items),
+            (
+                "failed_items",
+                "Items of batches of this kind that were refused.",
+                counts.failed_items,
+            ),
+        ];
+        for (figure, help, value) in figures {
+            page.counter(&format!("master_batch_{name}_{figure}_total"), help, value);
+        }
     }
 }
 
@@ -247,7 +257,7 @@ fn front_end(page: &mut Exposition, context: &Context, listener: Option<&Listene
     by_kind("mooring_request_failures_total", "Requests refused as a whole.", |it| {
         it.failures.value()
     });
-    by_kind("mooring_request_items_total", "Keys in requests.", |it| it.items.value());
+    by_kind("mooring_request_items_total", "Keys in requests.", |it| it.batch.items.value());
     let refusals = ErrorCode::ALL.iter().map(|code| (code.name(), counters.refusals(*code)));
     page.counters("mooring_refusals_total", "Requests refused as a whole.", "code", refusals);
 
@@ -285,27 +295,3 @@ fn process(page: &mut Exposition, admin: &Admin) {
     let version = [(env!("CARGO_PKG_VERSION"), 1)];
     page.gauges("mooring_build_info", "The release.", "version", version.into_iter());
 }
-
-/// Requests of the existing master that correspond to one kind each.
-const KNOWN_KINDS: [(&str, Kind); 11] = [
-    ("put_start", Kind::PutStart),
-    ("put_end", Kind::PutEnd),
-    ("put_revoke", Kind::PutRevoke),
-    ("get_replica_list", Kind::Get),
-    ("exist_key", Kind::Exist),
-    ("remove", Kind::Remove),
-    ("remove_all", Kind::RemoveAll),
-    ("ping", Kind::Ping),
-    ("mount_segment", Kind::Mount),
-    ("unmount_segment", Kind::Unmount),
-    ("remount_segment", Kind::Remount),
-];
-
-/// Those of them that exist as batches there.
-const KNOWN_BATCHES: [(&str, Kind); 5] = [
-    ("put_start", Kind::PutStart),
-    ("put_end", Kind::PutEnd),
-    ("put_revoke", Kind::PutRevoke),
-    ("get_replica_list", Kind::Get),
-    ("exist_key", Kind::Exist),
-];

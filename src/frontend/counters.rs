@@ -33,8 +33,40 @@ pub(crate) struct KindCounters {
     pub(crate) requests: Counter,
     /// Of them, refused as a whole.
     pub(crate) failures: Counter,
-    /// Keys in them.
+    /// Their keys.
+    pub(crate) batch: BatchCounters,
+}
+
+/// The items of batches.
+#[derive(Default)]
+pub(crate) struct BatchCounters {
+    /// Items of all batches.
     pub(crate) items: Counter,
+    /// Of them, refused.
+    pub(crate) failed_items: Counter,
+    /// Batches of which all items were refused.
+    pub(crate) failures: Counter,
+    /// Batches of which some were.
+    pub(crate) partial_successes: Counter,
+}
+
+impl BatchCounters {
+    /// A batch of so many items that was refused as a whole, which is counted elsewhere.
+    pub(crate) fn refused(&self, items: usize) {
+        self.items.add(items as u64);
+        self.failed_items.add(items as u64);
+    }
+
+    /// The answers to a batch of so many items, of which so many are refusals.
+    pub(crate) fn answered(&self, items: usize, failed: usize) {
+        self.items.add(items as u64);
+        self.failed_items.add(failed as u64);
+        if failed > 0 && failed == items {
+            self.failures.increment();
+        } else if failed > 0 {
+            self.partial_successes.increment();
+        }
+    }
 }
 
 /// All counters of the front ends.
@@ -102,6 +134,18 @@ const CODES: usize = 128;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batch_fails_wholly_or_in_part() {
+        let counters = BatchCounters::default();
+        for (items, failed) in [(3, 0), (3, 1), (3, 3), (0, 0)] {
+            counters.answered(items, failed);
+        }
+        counters.refused(2);
+        let BatchCounters { items, failed_items, failures, partial_successes } = &counters;
+        let values = [items, failed_items, failures, partial_successes];
+        assert_eq!(values.map(Counter::value), [11, 6, 1, 1]);
+    }
 
     #[test]
     fn every_kind_and_code_has_a_counter_of_its_own() {

@@ -6,11 +6,10 @@ use mooring_proto::mooncake::Function;
 
 use super::super::exposition::Exposition;
 use crate::frontend::Context;
-use crate::frontend::counters::Counter;
 use crate::frontend::mooncake::FunctionCounters;
 
 /// How one figure of a function is read.
-type Figure = fn(&FunctionCounters) -> &Counter;
+type Figure = fn(&FunctionCounters) -> u64;
 
 pub(super) fn families(page: &mut Exposition, context: &Context) {
     let counters = &context.mooncake;
@@ -38,19 +37,23 @@ pub(super) fn families(page: &mut Exposition, context: &Context) {
         page.counter(&format!("mooring_mooncake_{name}_total"), help, counter.value());
     }
     let by_function: [(&str, &str, Figure); 6] = [
-        ("requests", "Calls; each may carry many keys.", |it| &it.requests),
-        ("failures", "Calls that were refused, with all of their items.", |it| &it.failures),
-        ("partial_successes", "Batches refused in part.", |it| &it.partial_successes),
-        ("items", "Items of batches.", |it| &it.items),
-        ("failed_items", "Items of batches that were refused.", |it| &it.failed_items),
-        ("wrong_arguments", "Calls whose arguments cannot be read.", |it| &it.wrong_arguments),
+        ("requests", "Calls; each may carry many keys.", |it| it.requests.value()),
+        ("failures", "Calls that were refused, with all of their items.", |it| {
+            it.failures.value() + it.batch.failures.value()
+        }),
+        ("partial_successes", "Batches refused in part.", |it| it.batch.partial_successes.value()),
+        ("items", "Items of batches.", |it| it.batch.items.value()),
+        ("failed_items", "Items of batches that were refused.", |it| it.batch.failed_items.value()),
+        ("wrong_arguments", "Calls whose arguments cannot be read.", |it| {
+            it.wrong_arguments.value()
+        }),
     ];
     for (name, help, figure) in by_function {
         // Most functions are never called: a family of seventy zeros tells nothing.
         let called = Function::ALL.iter().filter_map(|function| {
             let counters = counters.function(*function);
             let seen = counters.requests.value() + counters.wrong_arguments.value() > 0;
-            seen.then(|| (format!("{function:?}"), figure(counters).value()))
+            seen.then(|| (format!("{function:?}"), figure(counters)))
         });
         page.counters(&format!("mooring_mooncake_{name}_total"), help, "function", called);
     }

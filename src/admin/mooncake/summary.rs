@@ -5,45 +5,53 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::extract::State;
-use mooring_proto::message::Kind;
 
 use super::super::Admin;
 use super::problem::Problem;
 use super::role::stage;
 use super::serving;
 use crate::frontend::Context;
+use crate::frontend::instruments::{BATCHES, Counts, Instrument, SINGLE};
 use crate::frontend::stats::Snapshot;
 
 /// What the line before has shown, from which rates are counted.
 pub(in crate::admin) struct Window {
-    last: Mutex<(Instant, [Counts; KINDS.len()])>,
+    last: Mutex<(Instant, Figures)>,
 }
 
-/// Counters of one kind of request.
-#[derive(Clone, Copy, Default)]
-struct Counts {
-    requests: u64,
-    failures: u64,
-    items: u64,
+/// What has been asked since the start.
+#[derive(Clone, Copy)]
+struct Figures {
+    single: [Counts; SINGLE.len()],
+    batches: [Counts; BATCHES.len()],
+}
+
+impl Figures {
+    const NONE: Figures =
+        Figures { single: [Counts::NONE; SINGLE.len()], batches: [Counts::NONE; BATCHES.len()] };
+
+    fn now(context: &Context) -> Figures {
+        Figures {
+            single: SINGLE.each_ref().map(|it| it.counts(context)),
+            batches: BATCHES.each_ref().map(|it| it.counts(context)),
+        }
+    }
 }
 
 impl Window {
     /// One that begins now.
     pub(in crate::admin) fn new() -> Window {
-        Window { last: Mutex::new((Instant::now(), Default::default())) }
+        Window { last: Mutex::new((Instant::now(), Figures::NONE)) }
     }
 
     /// What came since the last call, and in how many seconds.
-    fn pass(&self, now: [Counts; KINDS.len()]) -> ([Counts; KINDS.len()], f64) {
+    fn pass(&self, now: Figures) -> (Figures, f64) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let (since, before) = std::mem::replace(&mut *last, (Instant::now(), now));
-        let mut passed = now;
-        // Of two who ask at once, the later one may have counted earlier.
-        for (passed, before) in passed.iter_mut().zip(before) {
-            passed.requests = passed.requests.saturating_sub(before.requests);
-            passed.failures = passed.failures.saturating_sub(before.failures);
-            passed.items = passed.items.saturating_sub(before.items);
-        }
+        let passed = Figures {
+            single: std::array::from_fn(|at| now.single[at].since(&before.single[at])),
+            batches: std::array::from_fn(|at| now.batches[at].since(&before.batches[at])),
+        };
         (passed, since.elapsed().as_secs_f64().max(SHORTEST_S))
     }
 }
@@ -55,7 +63,7 @@ pub(super) async fn page(State(admin): State<Arc<Admin>>) -> Result<String, Prob
         format!("role={}, state={}, service_ready={}", at.role, at.ha_state, at.is_ready);
     let Ok(serving) = serving(&admin) else { return Ok(line) };
     let snapshot = Snapshot::take(&serving.context).await?;
-    let (passed, seconds) = admin.window.pass(counts(&serving.context));
+    let (passed, seconds) = admin.window.pass(Figures::now(&serving.context));
     let used = snapshot.sum(|shard| shard.allocated_bytes + shard.held_bytes);
     let _ = write!(
         line,
@@ -64,17 +72,7 @@ pub(super) async fn page(State(admin): State<Arc<Admin>>) -> Result<String, Prob
         snapshot.sum(|shard| shard.objects),
         snapshot.clients,
     );
-    let rates = KINDS.iter().zip(&passed).map(|((name, _), passed)| {
-        let succeeded = passed.requests.saturating_sub(passed.failures);
-        let rate = |count: u64| count as f64 / seconds;
-        format!("{name}={:.2}/{:.2}", rate(succeeded), rate(passed.requests))
-    });
-    line.push_str(&rates.collect::<Vec<_>>().join(", "));
-    line.push_str(" | Items (per sec): ");
-    let items = KINDS.iter().zip(&passed).filter(|((_, kind), _)| has_items(*kind));
-    let items =
-        items.map(|((name, _), passed)| format!("{name}={:.2}", passed.items as f64 / seconds));
-    line.push_str(&items.collect::<Vec<_>>().join(", "));
+    line.push_str(&rates_of(&passed, seconds));
     let _ = write!(
         line,
         " | Eviction: AllocFail={}, PartialAlloc={}, keys={}, size={} | Discard: Total={}}}",
@@ -87,20 +85,34 @@ pub(super) async fn page(State(admin): State<Arc<Admin>>) -> Result<String, Prob
     Ok(line)
 }
 
-fn counts(context: &Context) -> [Counts; KINDS.len()] {
-    KINDS.map(|(_, kind)| {
-        let counters = context.counters.kind(kind);
-        Counts {
-            // First those that grow last: a rate never counts a failure without its request.
-            failures: counters.failures.value(),
-            requests: counters.requests.value(),
-            items: counters.items.value(),
-        }
-    })
-}
-
-fn has_items(kind: Kind) -> bool {
-    !matches!(kind, Kind::RemoveAll | Kind::Ping)
+/// Requests and batches, each as so many a second.
+fn rates_of(passed: &Figures, seconds: f64) -> String {
+    let rate = |count: u64| count as f64 / seconds;
+    let named = |instruments: &'static [Instrument]| {
+        instruments.iter().enumerate().filter_map(|(at, it)| Some((at, it.label?)))
+    };
+    let single = named(&SINGLE).map(|(at, name)| {
+        let counts = &passed.single[at];
+        let succeeded = counts.requests.saturating_sub(counts.failures);
+        format!("{name}={:.2}/{:.2}", rate(succeeded), rate(counts.requests))
+    });
+    let batches = named(&BATCHES).map(|(at, name)| {
+        let counts = &passed.batches[at];
+        format!(
+            "{name}:(Req={:.2}/{:.2}/{:.2}, Item={:.2}/{:.2})",
+            rate(counts.successes()),
+            rate(counts.partial_successes),
+            rate(counts.requests),
+            rate(counts.good_items()),
+            rate(counts.items)
+        )
+    });
+    let (single, batches): (Vec<_>, Vec<_>) = (single.collect(), batches.collect());
+    format!(
+        "{} | Batch Requests (per sec, Req=Success/PartialSuccess/Total, Item=Success/Total): {}",
+        single.join(", "),
+        batches.join(", ")
+    )
 }
 
 fn share(used: u64, capacity: u64) -> String {
@@ -127,18 +139,6 @@ fn bytes(count: u64) -> String {
 
 const UNITS: [&str; 6] = ["B", "KB", "MB", "GB", "TB", "PB"];
 
-/// As that master names the requests.
-const KINDS: [(&str, Kind); 8] = [
-    ("PutStart", Kind::PutStart),
-    ("PutEnd", Kind::PutEnd),
-    ("PutRevoke", Kind::PutRevoke),
-    ("Get", Kind::Get),
-    ("Exist", Kind::Exist),
-    ("Del", Kind::Remove),
-    ("DelAll", Kind::RemoveAll),
-    ("Ping", Kind::Ping),
-];
-
 /// Two who ask at once must not see millions a second.
 const SHORTEST_S: f64 = 0.001;
 
@@ -156,8 +156,15 @@ mod tests {
     #[test]
     fn rates_are_counted_from_the_line_before() {
         let window = Window::new();
-        let counts = |requests| [Counts { requests, ..Counts::default() }; KINDS.len()];
-        assert_eq!(window.pass(counts(5)).0[0].requests, 5);
-        assert_eq!(window.pass(counts(7)).0[0].requests, 2);
+        let figures = |requests| {
+            let counts = Counts { requests, items: 3 * requests, failed_items: 1, ..Counts::NONE };
+            Figures { single: [counts; SINGLE.len()], batches: [counts; BATCHES.len()] }
+        };
+        assert_eq!(window.pass(figures(5)).0.single[0].requests, 5);
+        let (passed, _) = window.pass(figures(7));
+        let text = rates_of(&passed, 2.0);
+        assert!(text.starts_with("PutStart=1.00/1.00, PutEnd=1.00/1.00, "), "{text}");
+        let batch = "Item=Success/Total): PutStart:(Req=1.00/0.00/1.00, Item=3.00/3.00), PutEnd:(";
+        assert!(text.contains(batch), "{text}");
     }
 }

@@ -4,21 +4,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use mooring_proto::mooncake::Function;
 
-use crate::frontend::counters::Counter;
+use crate::frontend::counters::{BatchCounters, Counter};
 
 /// The calls of one function.
 #[derive(Default)]
 pub(crate) struct FunctionCounters {
     /// Calls.
     pub(crate) requests: Counter,
-    /// Of them, refused; a batch, if all of its items are.
+    /// Of them, refused as a whole.
     pub(crate) failures: Counter,
-    /// Batches of which some items were refused.
-    pub(crate) partial_successes: Counter,
-    /// Items of batches.
-    pub(crate) items: Counter,
-    /// Of them, refused.
-    pub(crate) failed_items: Counter,
+    /// What became of their items, if they are batches.
+    pub(crate) batch: BatchCounters,
     /// Calls whose arguments cannot be read, most likely of clients of another release.
     pub(crate) wrong_arguments: Counter,
     told: AtomicBool,
@@ -85,17 +81,6 @@ impl FunctionCounters {
         }
     }
 
-    /// The answers to the items of a batch, of which so many are refusals.
-    pub(super) fn answered_items(&self, items: usize, failed: usize) {
-        self.items.add(items as u64);
-        self.failed_items.add(failed as u64);
-        if failed > 0 && failed == items {
-            self.failures.increment();
-        } else if failed > 0 {
-            self.partial_successes.increment();
-        }
-    }
-
     /// Whether it is told for the first time that clients of another release call this function. A fleet
     /// of them repeats it by the thousand.
     pub(super) fn tell_other_release(&self) -> bool {
@@ -116,16 +101,6 @@ mod tests {
         for function in Function::ALL {
             assert_eq!(counters.function(*function).requests.value(), 1, "{function:?}");
         }
-    }
-
-    #[test]
-    fn a_batch_fails_wholly_or_in_part() {
-        let counters = FunctionCounters::default();
-        for (items, failed) in [(3, 0), (3, 1), (3, 3), (0, 0)] {
-            counters.answered_items(items, failed);
-        }
-        let values = [&counters.failures, &counters.partial_successes, &counters.failed_items];
-        assert_eq!(values.map(Counter::value), [1, 1, 4]);
     }
 
     #[test]

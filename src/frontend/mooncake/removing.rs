@@ -104,9 +104,11 @@ async fn cleared<R: Request>(scope: &Scope<'_>, wanted: &Cleared<'_>) -> Vec<u8>
     let request =
         |_: &_, batch| ShardRequest::RemoveByWriter { client, mounts: mounts.clone(), batch };
     let answers = each_item(scope.ask(), asked.len(), parts, request, done).await;
+    let asked_for = wanted.keys.len();
     let answer = answers.map_err(whole).map(|answers| {
         let gone = asked.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
         gone.map(|(key, _)| *key).collect::<Vec<_>>()
     });
-    scope.reply::<R, _, _>(&answer)
+    let cleared = answer.as_ref().map_or(0, Vec::len);
+    scope.reply_items::<R, _>(asked_for, asked_for - cleared, &answer)
 }

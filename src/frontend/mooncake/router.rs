@@ -47,7 +47,7 @@ impl<'a> Scope<'a> {
         R: Request,
         T: Pack + ?Sized,
     {
-        self.shared.context.mooncake.function(R::FUNCTION).answered_items(items, failed);
+        self.shared.context.mooncake.function(R::FUNCTION).batch.answered(items, failed);
         self.frame::<R, _>(answers)
     }
 

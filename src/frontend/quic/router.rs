@@ -101,9 +101,19 @@ impl<'a> Scope<'a> {
         frame::decode_request(self.body)
     }
 
-    /// Counts the keys of a batch.
-    fn count_items(&self, kind: Kind, items: usize) {
-        self.context.counters.kind(kind).items.add(items as u64);
+    /// Counts the keys of a batch and what became of each.
+    fn counted<T, E>(
+        &self,
+        kind: Kind,
+        keys: usize,
+        answers: Result<Vec<Result<T, E>>, WireError>,
+    ) -> Result<Vec<Result<T, E>>, WireError> {
+        let counters = &self.context.counters.kind(kind).batch;
+        match &answers {
+            Ok(items) => counters.answered(keys, items.iter().filter(|it| it.is_err()).count()),
+            Err(_) => counters.refused(keys),
+        }
+        answers
     }
 }
 

@@ -17,14 +17,15 @@ use crate::frontend::split::{Part, split};
 
 pub(super) async fn put_start(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let PutStartRequest { options, items } = scope.decode()?;
-    scope.count_items(Kind::PutStart, items.len());
     if scope.context.core.table().is_reached_otherwise(Reach::Quic) {
         let text =
             "the memory of this master is reached by Mooncake's transfer engine, not over QUIC";
-        return Err(WireError::new(ErrorCode::NoSegment, text));
+        let refusal = WireError::new(ErrorCode::NoSegment, text);
+        scope.context.counters.kind(Kind::PutStart).batch.refused(items.len());
+        return Err(refusal);
     }
     let parts = split(scope.route(), scope.body, items.iter().map(|item| item.key.as_ref()));
-    let items = each_item(
+    let answers = each_item(
         scope.ask(),
         items.len(),
         parts,
@@ -43,7 +44,8 @@ pub(super) async fn put_start(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
             _ => None,
         },
     )
-    .await?;
+    .await;
+    let items = scope.counted(Kind::PutStart, items.len(), answers)?;
     let core = &scope.context.core;
     Ok(reply::<PutStartRequest<'_>>(&PutStartReply {
         incarnation: core.incarnation(),
@@ -55,9 +57,8 @@ pub(super) async fn put_start(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
 
 pub(super) async fn put_end(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let PutEndRequest { incarnation, items } = scope.decode()?;
-    scope.count_items(Kind::PutEnd, items.len());
     let parts = scope.split_puts(&items);
-    let items = each_item(
+    let answers = each_item(
         scope.ask(),
         items.len(),
         parts,
@@ -67,15 +68,15 @@ pub(super) async fn put_end(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
         },
         done,
     )
-    .await?;
+    .await;
+    let items = scope.counted(Kind::PutEnd, items.len(), answers)?;
     Ok(reply::<PutEndRequest<'_>>(&ItemsReply { items }))
 }
 
 pub(super) async fn put_revoke(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let PutRevokeRequest { incarnation, no_write_in_flight, items } = scope.decode()?;
-    scope.count_items(Kind::PutRevoke, items.len());
     let parts = scope.split_puts(&items);
-    let items = each_item(
+    let answers = each_item(
         scope.ask(),
         items.len(),
         parts,
@@ -85,15 +86,15 @@ pub(super) async fn put_revoke(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> 
         },
         done,
     )
-    .await?;
+    .await;
+    let items = scope.counted(Kind::PutRevoke, items.len(), answers)?;
     Ok(reply::<PutRevokeRequest<'_>>(&ItemsReply { items }))
 }
 
 pub(super) async fn validate(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let ValidateRequest { incarnation, items } = scope.decode()?;
-    scope.count_items(Kind::Validate, items.len());
     let parts = scope.split_puts(&items);
-    let items = each_item(
+    let answers = each_item(
         scope.ask(),
         items.len(),
         parts,
@@ -103,24 +104,24 @@ pub(super) async fn validate(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
         },
         done,
     )
-    .await?;
+    .await;
+    let items = scope.counted(Kind::Validate, items.len(), answers)?;
     Ok(reply::<ValidateRequest<'_>>(&ItemsReply { items }))
 }
 
 pub(super) async fn remove(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let RemoveRequest { force, keys } = scope.decode()?;
-    scope.count_items(Kind::Remove, keys.len());
     let parts = scope.split_keys(&keys);
     let request = |_: &Part, batch| ShardRequest::Remove { force, batch };
-    let items = each_item(scope.ask(), keys.len(), parts, request, done).await?;
+    let answers = each_item(scope.ask(), keys.len(), parts, request, done).await;
+    let items = scope.counted(Kind::Remove, keys.len(), answers)?;
     Ok(reply::<RemoveRequest<'_>>(&ItemsReply { items }))
 }
 
 pub(super) async fn get(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let GetRequest { keys } = scope.decode()?;
-    scope.count_items(Kind::Get, keys.len());
     let parts = scope.split_keys(&keys);
-    let items = each_item(
+    let answers = each_item(
         scope.ask(),
         keys.len(),
         parts,
@@ -130,7 +131,8 @@ pub(super) async fn get(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
             _ => None,
         },
     )
-    .await?;
+    .await;
+    let items = scope.counted(Kind::Get, keys.len(), answers)?;
     let core = &scope.context.core;
     Ok(reply::<GetRequest<'_>>(&GetReply {
         incarnation: core.incarnation(),
@@ -142,23 +144,34 @@ pub(super) async fn get(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
 
 pub(super) async fn exist(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let ExistRequest { lease, keys } = scope.decode()?;
-    scope.count_items(Kind::Exist, keys.len());
-    let readable = readable(scope, lease, &keys).await?;
+    let readable = readable(scope, Kind::Exist, lease, &keys).await?;
     Ok(reply::<ExistRequest<'_>>(&ExistReply::pack(readable.into_iter())))
 }
 
 pub(super) async fn match_prefix(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let MatchPrefixRequest { lease, keys } = scope.decode()?;
-    scope.count_items(Kind::MatchPrefix, keys.len());
-    let readable = readable(scope, lease, &keys).await?;
+    let readable = readable(scope, Kind::MatchPrefix, lease, &keys).await?;
     let matched = readable.iter().take_while(|readable| **readable).count();
     // A batch has at most 65,536 keys.
     Ok(reply::<MatchPrefixRequest<'_>>(&MatchPrefixReply { matched: matched as u32 }))
 }
 
-async fn readable(scope: &Scope<'_>, lease: bool, keys: &[&Bytes]) -> Result<Vec<bool>, WireError> {
+/// Which keys are readable. One that is not is an answer like any other.
+async fn readable(
+    scope: &Scope<'_>,
+    kind: Kind,
+    lease: bool,
+    keys: &[&Bytes],
+) -> Result<Vec<bool>, WireError> {
     let parts = scope.split_keys(keys);
-    each_bit(scope.ask(), keys.len(), parts, |_, batch| ShardRequest::Exist { lease, batch }).await
+    let request = |_: &Part, batch| ShardRequest::Exist { lease, batch };
+    let readable = each_bit(scope.ask(), keys.len(), parts, request).await;
+    let counters = &scope.context.counters.kind(kind).batch;
+    match &readable {
+        Ok(_) => counters.answered(keys.len(), 0),
+        Err(_) => counters.refused(keys.len()),
+    }
+    readable
 }
 
 impl Scope<'_> {

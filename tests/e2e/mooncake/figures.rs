@@ -1,0 +1,96 @@
+//! What the metrics page tells of calls.
+
+use mooring_proto::message::object::ExistRequest;
+use mooring_proto::mooncake::{
+    BatchExistKey, BatchPutStart, BatchReplicaClear, ErrorCode, GetReplicaList, Ping, PutStart,
+    Str, UpsertStart,
+};
+
+use super::client::{Client, STORE, TENANT, WRITER, config, master};
+use crate::harness::Master;
+use crate::peer::Peer;
+
+fn start(key: &'static str) -> PutStart<'static> {
+    PutStart {
+        client: WRITER,
+        key: key.into(),
+        slice_length: 1000,
+        config: config(),
+        tenant: TENANT,
+    }
+}
+
+fn figures<const N: usize>(master: &Master, names: [&str; N]) -> [f64; N] {
+    names.map(|name| master.metric(&format!("master_{name}_total")))
+}
+
+#[tokio::test]
+async fn calls_to_both_front_ends_count_in_one_set_of_figures() {
+    let master = master(&[]);
+    let mut client = Client::connect(&master);
+    client.mount(1, 16 << 20);
+    client.call(&start("a"), |answer| assert!(answer.is_ok()));
+    client.call(&start("a"), |answer| {
+        assert_eq!(answer.unwrap_err(), ErrorCode::OBJECT_ALREADY_EXISTS);
+    });
+    let PutStart { client: writer, slice_length, .. } = start("b");
+    let upsert = UpsertStart {
+        client: writer,
+        key: "b".into(),
+        slice_length,
+        config: config(),
+        tenant: TENANT,
+    };
+    client.call(&upsert, |answer| assert!(answer.is_ok()));
+    let batch = BatchPutStart {
+        client: WRITER,
+        keys: ["a", "c", "d"].map(Str::from).to_vec(),
+        slice_lengths: vec![1000; 3],
+        config: config(),
+        tenant: TENANT,
+    };
+    client.call(&batch, |answers| assert_eq!(answers.iter().filter(|it| it.is_ok()).count(), 2));
+    let keys = vec![Str::from("nothing"); 5];
+    client.call(&BatchExistKey { keys, tenant: TENANT }, |answers| assert_eq!(answers.len(), 5));
+    let get = GetReplicaList { key: "nothing".into(), tenant: TENANT };
+    client.call(&get, |answer| assert_eq!(answer.unwrap_err(), ErrorCode::OBJECT_NOT_FOUND));
+    let clear = BatchReplicaClear {
+        keys: vec!["a".into(), "nothing".into()],
+        client: WRITER,
+        segment_name: Str::default(),
+    };
+    client.call(&clear, |answer| assert!(answer.unwrap().is_empty()));
+    client.call(&Ping { client: STORE }, |answer| assert!(answer.is_ok()));
+
+    let single = figures(
+        &master,
+        ["put_start_requests", "put_start_failures", "get_replica_list_failures", "ping_requests"],
+    );
+    assert_eq!(single, [3.0, 1.0, 1.0, 1.0]);
+    let batches = figures(
+        &master,
+        [
+            "batch_put_start_requests",
+            "batch_put_start_failures",
+            "batch_put_start_partial_successes",
+            "batch_put_start_items",
+            "batch_put_start_failed_items",
+            "batch_exist_key_items",
+            "batch_exist_key_failed_items",
+            "batch_replica_clear_failures",
+        ],
+    );
+    assert_eq!(batches, [1.0, 0.0, 1.0, 3.0, 1.0, 5.0, 0.0, 1.0], "what is missing is no failure");
+
+    let peer = Peer::greeted(&master).await;
+    let keys = ["a", "b"].map(|key| serde_bytes::Bytes::new(key.as_bytes())).to_vec();
+    peer.ask(&ExistRequest { lease: false, keys }).await.unwrap();
+    let both = figures(
+        &master,
+        ["exist_key_requests", "batch_exist_key_requests", "batch_exist_key_items"],
+    );
+    assert_eq!(both, [1.0, 2.0, 7.0]);
+    let (_, summary) = master.page("/metrics/summary");
+    let batch = summary.split("Batch Requests").nth(1).expect("batches are told, too");
+    assert!(batch.contains("PutStart:(Req=0.00/") && !batch.contains("Item=0.00/0.00), PutEnd"));
+}
