@@ -18,6 +18,8 @@ pub(crate) struct Instrument {
     pub(crate) label: Option<&'static str>,
     native: Option<Kind>,
     mooncake: &'static [Function],
+    /// Batches of which each item counts as a request.
+    by_item: &'static [Function],
 }
 
 /// What became of requests.
@@ -46,6 +48,11 @@ impl Instrument {
         for function in self.mooncake {
             let function = context.mooncake.function(*function);
             counts.add(&function.requests, &function.failures, &function.batch);
+        }
+        for function in self.by_item {
+            let batch = &context.mooncake.function(*function).batch;
+            counts.failures += batch.failed_items.value();
+            counts.requests += batch.items.value();
         }
         counts
     }
@@ -93,7 +100,14 @@ const fn of(
     native: Option<Kind>,
     mooncake: &'static [Function],
 ) -> Instrument {
-    Instrument { name, label, native, mooncake }
+    Instrument { name, label, native, mooncake, by_item: &[] }
+}
+
+impl Instrument {
+    const fn by_item(mut self, functions: &'static [Function]) -> Instrument {
+        self.by_item = functions;
+        self
+    }
 }
 
 /// Requests for one thing. An upsert is a put to the figures of the existing master.
@@ -114,7 +128,8 @@ pub(crate) static SINGLE: [Instrument; 25] = [
     of("get_replica_list", Some("Get"), Some(Kind::Get), &[Function::GetReplicaList]),
     of("get_replica_list_by_regex", None, None, &[Function::GetReplicaListByRegex]),
     of("exist_key", Some("Exist"), Some(Kind::Exist), &[Function::ExistKey]),
-    of("remove", Some("Del"), Some(Kind::Remove), &[Function::Remove]),
+    of("remove", Some("Del"), Some(Kind::Remove), &[Function::Remove])
+        .by_item(&[Function::BatchRemove]),
     of("remove_by_regex", None, None, &[Function::RemoveByRegex]),
     of("remove_all", Some("DelAll"), Some(Kind::RemoveAll), &[Function::RemoveAll]),
     of("mount_segment", None, Some(Kind::Mount), &[Function::MountSegment]),
@@ -179,8 +194,11 @@ mod tests {
 
     #[test]
     fn no_call_counts_twice_and_no_name_stands_twice() {
-        let functions: Vec<Function> =
-            SINGLE.iter().chain(&BATCHES).flat_map(|it| it.mooncake).copied().collect();
+        let functions: Vec<Function> = SINGLE
+            .iter()
+            .chain(&BATCHES)
+            .flat_map(|it| [it.mooncake, it.by_item].concat())
+            .collect();
         assert_eq!(functions.iter().collect::<HashSet<_>>().len(), functions.len());
         for instruments in [&SINGLE[..], &BATCHES[..]] {
             let names: HashSet<_> = instruments.iter().map(|it| it.name).collect();

@@ -180,7 +180,8 @@ pub(super) fn query_ip(scope: &Scope<'_>, call: &BatchQueryIp) -> Vec<u8> {
             hosts.push((*id, own.into_iter().map(Str::from).collect::<Vec<_>>()));
         }
     }
-    scope.reply_items::<BatchQueryIp, _>(call.clients.len(), 0, &Expected::Ok(Map(hosts)))
+    let missing = call.clients.len() - hosts.len();
+    scope.reply_items::<BatchQueryIp, _>(call.clients.len(), missing, &Expected::Ok(Map(hosts)))
 }
 
 /// The identity of a segment. Its texts go into descriptors as they are, so they have to be texts.

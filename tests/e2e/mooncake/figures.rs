@@ -2,8 +2,8 @@
 
 use mooring_proto::message::object::ExistRequest;
 use mooring_proto::mooncake::{
-    BatchExistKey, BatchPutStart, BatchReplicaClear, ErrorCode, GetReplicaList, Ping, PutStart,
-    Str, UpsertStart,
+    BatchExistKey, BatchPutStart, BatchQueryIp, BatchRemove, BatchReplicaClear, ErrorCode,
+    GetReplicaList, Ping, PutStart, Str, UpsertStart,
 };
 
 use super::client::{Client, STORE, TENANT, WRITER, config, master};
@@ -61,12 +61,20 @@ async fn calls_to_both_front_ends_count_in_one_set_of_figures() {
     };
     client.call(&clear, |answer| assert!(answer.unwrap().is_empty()));
     client.call(&Ping { client: STORE }, |answer| assert!(answer.is_ok()));
+    let keys = vec!["nothing".into(), "neither".into()];
+    client.call(&BatchRemove { keys, force: false, tenant: TENANT }, |answers| {
+        assert!(answers.iter().all(Result::is_err));
+    });
+    let query = BatchQueryIp { clients: vec![STORE, WRITER] };
+    client.call(&query, |answer| assert_eq!(answer.unwrap().0.len(), 1));
 
     let single = figures(
         &master,
         ["put_start_requests", "put_start_failures", "get_replica_list_failures", "ping_requests"],
     );
     assert_eq!(single, [3.0, 1.0, 1.0, 1.0]);
+    let removals = figures(&master, ["remove_requests", "remove_failures"]);
+    assert_eq!(removals, [2.0, 2.0], "a batch of them counts key by key");
     let batches = figures(
         &master,
         [
@@ -78,9 +86,14 @@ async fn calls_to_both_front_ends_count_in_one_set_of_figures() {
             "batch_exist_key_items",
             "batch_exist_key_failed_items",
             "batch_replica_clear_failures",
+            "batch_query_ip_partial_successes",
         ],
     );
-    assert_eq!(batches, [1.0, 0.0, 1.0, 3.0, 1.0, 5.0, 0.0, 1.0], "what is missing is no failure");
+    assert_eq!(
+        batches,
+        [1.0, 0.0, 1.0, 3.0, 1.0, 5.0, 0.0, 1.0, 1.0],
+        "what is missing is no failure"
+    );
 
     let peer = Peer::greeted(&master).await;
     let keys = ["a", "b"].map(|key| serde_bytes::Bytes::new(key.as_bytes())).to_vec();
