@@ -31,21 +31,29 @@ pub(super) fn get_fsdir(scope: &Scope<'_>) -> Vec<u8> {
     scope.reply::<GetFsdir, _, _>(&Expected::Ok(Str::default()))
 }
 
-/// OK only for a client that has mounted all its segments again with this master.
+/// OK only for a client that has mounted all its segments again with this master. Of a client that has
+/// mounted nothing at all no notice is taken: it counts from its remount, as with the existing master.
 pub(super) async fn ping(scope: &Scope<'_>, call: &Ping) -> Vec<u8> {
     let client = keys::client(call.client);
     let clients = &scope.shared.clients;
     let segments = clients.segments_of(client);
-    let answer = scope.ask().core.ping(client, segments.unwrap_or(0)).await;
+    let core = scope.ask().core;
+    if segments.is_none() && !core.table().segments.iter().any(|row| row.client == client) {
+        return scope.reply::<Ping, _, _>(&Expected::Ok(pong(ClientStatus::NEED_REMOUNT)));
+    }
+    let answer = core.ping(client, segments.unwrap_or(0)).await;
     let answer = answer.map_err(|error| whole(unavailable(error))).map(|answer| {
         let known = segments.is_some() && !answer.need_remount;
         if !known {
             clients.forget(client);
         }
-        let client_status = if known { ClientStatus::OK } else { ClientStatus::NEED_REMOUNT };
-        PingResponse { view_version_id: 0, client_status }
+        pong(if known { ClientStatus::OK } else { ClientStatus::NEED_REMOUNT })
     });
     scope.reply::<Ping, _, _>(&answer)
+}
+
+fn pong(client_status: ClientStatus) -> PingResponse {
+    PingResponse { view_version_id: 0, client_status }
 }
 
 /// This master orders no copies and moves. Clients ask every second, and an error would cost them

@@ -2,8 +2,8 @@
 
 use mooring_proto::message::object::ExistRequest;
 use mooring_proto::mooncake::{
-    BatchExistKey, BatchPutStart, BatchQueryIp, BatchRemove, BatchReplicaClear, ErrorCode,
-    GetReplicaList, Ping, PutStart, Str, UpsertStart,
+    BatchExistKey, BatchPutStart, BatchQueryIp, BatchRemove, BatchReplicaClear, ClientStatus,
+    ErrorCode, Expected, GetReplicaList, Ping, PutStart, Str, UpsertStart, Uuid,
 };
 
 use super::client::{Client, STORE, TENANT, WRITER, config, master};
@@ -106,4 +106,23 @@ async fn calls_to_both_front_ends_count_in_one_set_of_figures() {
     let (_, summary) = master.page("/metrics/summary");
     let batch = summary.split("Batch Requests").nth(1).expect("batches are told, too");
     assert!(batch.contains("PutStart:(Req=0.00/") && !batch.contains("Item=0.00/0.00), PutEnd"));
+}
+
+#[test]
+fn a_client_that_has_mounted_nothing_does_not_count() {
+    let master = master(&[]);
+    let mut client = Client::connect(&master);
+    for second in 0..5 {
+        let ping = Ping { client: Uuid { first: 99, second } };
+        let status = client.call(&ping, Expected::unwrap).client_status;
+        assert_eq!(status, ClientStatus::NEED_REMOUNT);
+    }
+    assert_eq!(master.metric("master_active_clients"), 0.0);
+    client.remount(&[]).unwrap();
+    assert_eq!(client.ping().client_status, ClientStatus::OK);
+    assert_eq!(
+        master.metric("master_active_clients"),
+        1.0,
+        "one without memory counts from then on"
+    );
 }
