@@ -15,6 +15,7 @@ mod keys;
 mod listener;
 mod matching;
 mod off;
+mod order;
 mod placement;
 mod places;
 mod reading;
@@ -26,5 +27,5 @@ mod socket;
 mod writing;
 
 pub(crate) use counters::{FunctionCounters, MooncakeCounters};
-pub(crate) use listener::{MooncakeListener, MooncakeOptions};
+pub(crate) use listener::{CONNECTIONS_MAX, MooncakeListener, MooncakeOptions};
 pub(crate) use socket::bind;

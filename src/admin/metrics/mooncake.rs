@@ -6,7 +6,7 @@ use mooring_proto::mooncake::Function;
 
 use super::super::exposition::Exposition;
 use crate::frontend::Context;
-use crate::frontend::mooncake::FunctionCounters;
+use crate::frontend::mooncake::{CONNECTIONS_MAX, FunctionCounters};
 
 /// How one figure of a function is read.
 type Figure = fn(&FunctionCounters) -> u64;
@@ -18,12 +18,33 @@ pub(super) fn families(page: &mut Exposition, context: &Context) {
         "Open connections of clients of Mooncake.",
         counters.open.load(Ordering::Relaxed),
     );
+    page.gauge(
+        "mooring_mooncake_connections_max",
+        "Above this number further ones are refused.",
+        CONNECTIONS_MAX,
+    );
+    let (kept_bytes, kept_bytes_max) = counters.kept_bytes();
+    page.gauge(
+        "mooring_mooncake_kept_bytes",
+        "Bytes of requests and replies of clients of Mooncake under way.",
+        kept_bytes,
+    );
+    page.gauge(
+        "mooring_mooncake_kept_bytes_max",
+        "Above this number connections that send more are closed.",
+        kept_bytes_max,
+    );
     let totals = [
         ("connections", "Connections that were accepted.", &counters.connections),
         (
             "connections_refused",
             "Attempts refused for want of room.",
             &counters.connections_refused,
+        ),
+        (
+            "connections_overloaded",
+            "Connections closed for want of room for what they sent.",
+            &counters.overloaded,
         ),
         (
             "framing_errors",

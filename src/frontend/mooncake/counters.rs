@@ -1,9 +1,11 @@
 //! What has happened at this front end since the start.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use mooring_proto::mooncake::Function;
 
+use crate::frontend::budget::Budget;
 use crate::frontend::counters::{BatchCounters, Counter};
 
 /// The calls of one function.
@@ -23,6 +25,7 @@ pub(crate) struct FunctionCounters {
 /// All counters of the front end.
 pub(crate) struct MooncakeCounters {
     functions: Vec<FunctionCounters>,
+    budget: Arc<Budget>,
     told_other_fleet: AtomicBool,
     /// Connections that are open now.
     pub(crate) open: AtomicUsize,
@@ -30,6 +33,8 @@ pub(crate) struct MooncakeCounters {
     pub(crate) connections: Counter,
     /// Connections that were refused for want of room.
     pub(crate) connections_refused: Counter,
+    /// Connections closed because there was no room for what they sent.
+    pub(crate) overloaded: Counter,
     /// Connections closed because what came was no frame of the protocol, or above a limit.
     pub(crate) framing_errors: Counter,
     /// Calls of functions that do not exist.
@@ -43,10 +48,12 @@ impl Default for MooncakeCounters {
         let functions = Function::ALL.iter().map(|_| FunctionCounters::default()).collect();
         MooncakeCounters {
             functions,
+            budget: Budget::new(ALL_BYTES_MAX),
             told_other_fleet: AtomicBool::new(false),
             open: AtomicUsize::new(0),
             connections: Counter::default(),
             connections_refused: Counter::default(),
+            overloaded: Counter::default(),
             framing_errors: Counter::default(),
             unknown_functions: Counter::default(),
             write_timeouts: Counter::default(),
@@ -59,7 +66,21 @@ impl MooncakeCounters {
     pub(crate) fn function(&self, function: Function) -> &FunctionCounters {
         &self.functions[function as usize]
     }
+
+    /// The bytes of requests and replies of all connections.
+    pub(super) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// Bytes of requests and replies that are kept now, and how many may be.
+    pub(crate) fn kept_bytes(&self) -> (usize, usize) {
+        (self.budget.kept_bytes(), ALL_BYTES_MAX)
+    }
 }
+
+/// Bytes of requests and replies of all connections together: a hundred large batches, in a process
+/// that may have no more memory than its index needs.
+const ALL_BYTES_MAX: usize = 256 << 20;
 
 impl MooncakeCounters {
     /// Says once that clients of Mooncake have come to a master whose memory they cannot reach.

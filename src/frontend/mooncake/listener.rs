@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::clients::Clients;
 use super::connection;
 use crate::frontend::Context;
-use crate::frontend::budget::Budget;
 
 /// What an operator sets for this front end.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +40,8 @@ pub(super) struct Shared {
     pub(super) context: Arc<Context>,
     pub(super) options: MooncakeOptions,
     pub(super) clients: Clients,
-    pub(super) budget: Arc<Budget>,
+    /// Searches through all keys take turns: each may keep what it finds.
+    pub(super) searches: Semaphore,
     /// Numbers the puts: none is taken for another one that is repeated.
     pub(super) next_put: AtomicU64,
     /// Becomes true when the process leaves.
@@ -72,7 +72,7 @@ impl MooncakeListener {
             context,
             options,
             clients: Clients::default(),
-            budget: Budget::new(ALL_BYTES_MAX),
+            searches: Semaphore::new(1),
             next_put: AtomicU64::new(1),
             leaving: told,
         });
@@ -134,11 +134,7 @@ fn prepare(stream: &TcpStream) -> bool {
 }
 
 /// Each client keeps up to a hundred connections, so this is room for some hundred busy clients.
-const CONNECTIONS_MAX: usize = 32_768;
-
-/// Bytes of requests and replies of all connections together: a hundred large batches, in a process
-/// that may have no more memory than its index needs.
-const ALL_BYTES_MAX: usize = 256 << 20;
+pub(crate) const CONNECTIONS_MAX: usize = 32_768;
 
 /// Short beside the second that a client waits between two attempts.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);

@@ -222,6 +222,8 @@ impl<'a> Found<'a> {
 
 /// The readable objects whose keys match, each with a lease.
 pub(super) async fn get_matching(scope: &Scope<'_>, call: &GetReplicaListByRegex<'_>) -> Vec<u8> {
+    // What it finds is kept until the answer is made. The semaphore is never closed.
+    let _turn = scope.shared.searches.acquire().await.ok();
     let matching = match super::matching::keys(scope, call.regex).await {
         Ok(matching) => matching,
         Err(code) => return refuse_matching(scope, code),

@@ -43,6 +43,7 @@ async fn removed(
 
 /// How many were removed; what is leased or not complete is left without a word.
 pub(super) async fn remove_matching(scope: &Scope<'_>, call: &RemoveByRegex<'_>) -> Vec<u8> {
+    let _turn = scope.shared.searches.acquire().await.ok();
     let answer = async {
         let mut count = 0;
         for page in super::matching::keys(scope, call.regex).await? {

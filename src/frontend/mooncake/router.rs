@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use mooring_proto::mooncake::{
-    Call, CallError, Cause, Expected, Form, Function, Pack, Request, RequestHeader, RpcError,
-    append_reply, reply_error,
+    Call, CallError, Cause, Expected, Form, Function, Pack, Request, RpcError, append_reply,
+    reply_error,
 };
 
 use super::listener::Shared;
@@ -78,13 +78,13 @@ impl<'a> Scope<'a> {
 }
 
 /// The frame that answers a request; a refusal is an answer too.
-pub(super) async fn answer(shared: &Shared, header: RequestHeader, body: &Bytes) -> Vec<u8> {
-    let call = match Call::decode(header.function_id, body) {
+pub(super) async fn answer(shared: &Shared, seq: u32, function_id: u32, body: &Bytes) -> Vec<u8> {
+    let call = match Call::decode(function_id, body) {
         Ok(call) => call,
-        Err(error) => return refuse(shared, header.seq, &error),
+        Err(error) => return refuse(shared, seq, &error),
     };
     shared.context.mooncake.function(call.function()).requests.increment();
-    let scope = Scope { shared, body, seq: header.seq };
+    let scope = Scope { shared, body, seq };
     dispatch(&scope, call).await
 }
 

@@ -1,13 +1,16 @@
 //! What the metrics page tells of calls.
 
+use std::time::{Duration, Instant};
+
 use mooring_proto::message::object::ExistRequest;
 use mooring_proto::mooncake::{
     BatchExistKey, BatchPutStart, BatchQueryIp, BatchRemove, BatchReplicaClear, ClientStatus,
-    ErrorCode, Expected, GetReplicaList, Ping, PutStart, Str, UpsertStart, Uuid,
+    ErrorCode, Expected, Function, GetReplicaList, Ping, PutStart, RequestHeader, Str, UpsertStart,
+    Uuid,
 };
 
 use super::client::{Client, STORE, TENANT, WRITER, config, master};
-use crate::harness::Master;
+use crate::harness::{Master, PATIENCE};
 use crate::peer::Peer;
 
 fn start(key: &'static str) -> PutStart<'static> {
@@ -106,6 +109,35 @@ async fn calls_to_both_front_ends_count_in_one_set_of_figures() {
     let (_, summary) = master.page("/metrics/summary");
     let batch = summary.split("Batch Requests").nth(1).expect("batches are told, too");
     assert!(batch.contains("PutStart:(Req=0.00/") && !batch.contains("Item=0.00/0.00), PutEnd"));
+}
+
+/// Waits until a metric has this value.
+fn wait_for(master: &Master, name: &str, value: f64) {
+    let until = Instant::now() + PATIENCE;
+    while master.metric(name) != value {
+        assert!(Instant::now() < until, "{name} is {}", master.metric(name));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn what_connections_keep_is_told_and_given_back() {
+    let master = master(&[]);
+    let mut client = Client::connect(&master);
+    let header = RequestHeader {
+        seq: 1,
+        function_id: Function::Ping.id(),
+        body_bytes: 1 << 20,
+        attachment_bytes: 0,
+    };
+    client.write(&header.encode());
+    client.write(&[0; 200_000]);
+    wait_for(&master, "mooring_mooncake_kept_bytes", 200_020.0);
+    assert_eq!(master.metric("mooring_mooncake_connections"), 1.0);
+    assert!(master.metric("mooring_mooncake_kept_bytes_max") > 1e8);
+    drop(client);
+    wait_for(&master, "mooring_mooncake_kept_bytes", 0.0);
+    wait_for(&master, "mooring_mooncake_connections", 0.0);
 }
 
 #[test]

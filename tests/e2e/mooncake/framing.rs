@@ -1,7 +1,8 @@
 //! Bytes on the wire: what is no request, and requests in any shape and order.
 
 use mooring_proto::mooncake::{
-    ErrorCode, Function, Ping, PutStart, ReplyError, RequestHeader, RpcError, ServiceReady, Uuid,
+    ErrorCode, Function, ObjectMeta, Ping, PutEnd, PutStart, ReplicaType, ReplyError,
+    RequestHeader, RpcError, ServiceReady, Uuid, decode_reply,
 };
 
 use super::client::{Client, STORE, TENANT, WRITER, config, master};
@@ -135,6 +136,42 @@ fn a_ping_does_not_wait_behind_a_put_that_waits_for_space() {
         }
     }
     panic!("no ping of fifty was answered before the put that it was sent behind");
+}
+
+#[test]
+fn an_end_that_is_sent_behind_a_start_that_waits_for_space_is_applied_behind_it() {
+    let master = master(&["--default-kv-lease-ttl", "1h"]);
+    let mut client = Client::connect(&master);
+    client.mount(1, 1 << 20);
+    let start = |key: &'static str| PutStart {
+        client: WRITER,
+        key: key.into(),
+        slice_length: 700 << 10,
+        config: config(),
+        tenant: TENANT,
+    };
+    let end = |key: &'static str| PutEnd {
+        client: WRITER,
+        meta: ObjectMeta { key: key.into(), object_checksum: None },
+        replica_type: ReplicaType::ALL,
+        tenant: TENANT,
+    };
+    client.call(&start("first"), |answer| assert!(answer.is_ok()));
+    let parked = client.send(&start("second"));
+    let ended = client.send(&end("second"));
+    let other_ended = client.send(&end("first"));
+    let (header, body) = client.receive().unwrap();
+    assert_eq!(header.seq, other_ended, "the end of another key waits for nothing");
+    assert_eq!(decode_reply::<PutEnd<'_>>(&header, &body).unwrap(), Ok(()));
+    // The put gets its space here, unless this machine was too slow for it.
+    Client::connect(&master).mount(2, 1 << 20);
+    let (header, body) = client.receive().unwrap();
+    assert_eq!(header.seq, parked);
+    let granted = decode_reply::<PutStart<'_>>(&header, &body).unwrap().is_ok();
+    let (header, body) = client.receive().unwrap();
+    assert_eq!(header.seq, ended);
+    let answer = decode_reply::<PutEnd<'_>>(&header, &body).unwrap();
+    assert_eq!(answer, if granted { Ok(()) } else { Err(ErrorCode::OBJECT_NOT_FOUND) });
 }
 
 #[test]
