@@ -10,6 +10,7 @@
 mod clients;
 mod connection;
 mod counters;
+mod dialect;
 mod errors;
 mod keys;
 mod listener;

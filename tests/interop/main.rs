@@ -16,6 +16,7 @@ mod answers;
 mod compare;
 mod differences;
 mod differential;
+mod expressions;
 mod generate;
 mod live;
 mod lockstep;

@@ -3,12 +3,13 @@
 //! The existing master takes ECMAScript and searches anywhere in the key. Here it is the syntax of the
 //! crate `regex`, which covers what operators write and, unlike the other, takes a time that grows with
 //! the length of the key and no faster: no expression of a peer can stop the master. Look-around and
-//! back-references are refused.
+//! back-references are refused, and so is what the two would read in different ways (`dialect`).
 
 use bytes::Bytes;
 use mooring_proto::mooncake::{ErrorCode, Expected, Str};
 use regex::bytes::{Regex, RegexBuilder};
 
+use super::dialect;
 use super::errors::whole;
 use super::router::Scope;
 use crate::frontend::bulk;
@@ -65,8 +66,14 @@ pub(super) async fn keys(scope: &Scope<'_>, expression: Str<'_>) -> Expected<Vec
 
 fn compile(expression: Str<'_>) -> Expected<Regex> {
     let text = std::str::from_utf8(expression.0).map_err(|_| ErrorCode::INVALID_PARAMS)?;
-    // Keys are bytes: a dot stands for one of them, as in the existing master.
-    let built = RegexBuilder::new(text).unicode(false).size_limit(REGEX_BYTES_MAX).build();
+    dialect::check(text).map_err(|error| {
+        tracing::debug!(%error, "a regular expression is refused");
+        ErrorCode::INVALID_PARAMS
+    })?;
+    // Keys are bytes: a dot stands for one of them, but not for the end of a line in either form, as in
+    // the existing master.
+    let mut builder = RegexBuilder::new(text);
+    let built = builder.unicode(false).crlf(true).size_limit(REGEX_BYTES_MAX).build();
     built.map_err(|error| {
         tracing::debug!(%error, "a regular expression is refused");
         ErrorCode::INVALID_PARAMS
@@ -95,6 +102,9 @@ mod tests {
             ("[0-9]{2,}", b"rank7_12", true),
             ("a|z$", b"xyz", true),
             ("\\d+@\\w+", b"5@m", true),
+            ("a.b", b"a\rb", false),
+            ("a.b", b"a\nb", false),
+            ("a$", b"a\nb", false),
         ] {
             let regex = compile(Str::from(expression)).unwrap();
             assert_eq!(regex.is_match(key), matches, "{expression}");
@@ -103,7 +113,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_refused() {
-        for expression in ["(", "a(?=b)", "(a)\\1", "(((a{900}){900}){900})"] {
+        for expression in ["(", "a(?=b)", "(a)\\1", "[]a]", "(((a{900}){900}){900})"] {
             let refused = compile(Str::from(expression)).map(|_| ());
             assert_eq!(refused, Err(ErrorCode::INVALID_PARAMS), "{expression}");
         }
