@@ -13,7 +13,7 @@ mod readiness;
 use std::io;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State;
@@ -22,6 +22,7 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 use mooring_actors::pool::message::{PoolReply, PoolRequest};
 use serde_json::json;
+use tokio::time::MissedTickBehavior;
 
 pub(crate) use self::handoff::{HandoffReport, RestoreReport};
 pub(crate) use self::progress::{Progress, StartState};
@@ -107,6 +108,23 @@ pub(crate) fn start(socket: TcpListener, admin: Arc<Admin>) -> io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Logs the summary this often, until the process ends. Must be called inside a tokio runtime.
+pub(crate) fn log_summary(admin: Arc<Admin>, interval: Duration) {
+    tokio::spawn(async move {
+        // Its rates are those between two lines, whoever asks for the page meanwhile.
+        let window = mooncake::Window::new();
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            // An actor without room for the question has better things to do; the next line tells.
+            if let Ok(summary) = mooncake::summary_line(&admin, &window).await {
+                tracing::info!(summary, "master metrics");
+            }
+        }
+    });
 }
 
 /// Requests are answered, by the port and by every shard. How many restored segments are pending is

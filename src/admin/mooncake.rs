@@ -18,7 +18,7 @@ use axum::routing::{get, post};
 use super::{Admin, Serving};
 use problem::Problem;
 pub(super) use role::health;
-pub(super) use summary::Window;
+pub(super) use summary::{Window, line as summary_line};
 
 /// All pages but those that every master has.
 pub(super) fn pages() -> Router<Arc<Admin>> {

@@ -24,6 +24,8 @@ pub(super) struct MasterOptions {
     /// The TCP port for clients of Mooncake, on the address of QUIC; `None` leaves it closed.
     pub(super) mooncake_port: Option<u16>,
     pub(super) mooncake: MooncakeOptions,
+    /// How often the summary is logged; `None` if it is not.
+    pub(super) summary_log_interval: Option<Duration>,
     /// The metadata store of the transfer engine; `None` without one.
     pub(super) metadata: Option<SocketAddr>,
     pub(super) shards: u16,
@@ -96,6 +98,7 @@ impl MasterOptions {
             identity,
             mooncake_port: args.mooncake.mooncake_port,
             mooncake: mooncake_options(args)?,
+            summary_log_interval: args.mooncake.summary_log_interval,
             metadata: metadata(&args.mooncake),
             shards,
             layout,

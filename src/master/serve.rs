@@ -71,6 +71,9 @@ pub(super) async fn serve(
     };
     let listener = quic.as_ref().map(|quic| quic.listener.clone());
     admin.serve(context.clone(), listener.clone().zip(probe));
+    if let Some(interval) = options.summary_log_interval {
+        admin::log_summary(admin.clone(), interval);
+    }
 
     let announced = announce(&options, quic.as_ref().map(Quic::fingerprint), ports)?;
     if is_restored {

@@ -130,12 +130,7 @@ pub(super) const FLAGS: [Flag; 97] = [
             "what a store has left in the metadata store stays until it comes back or the master restarts",
         ),
     ),
-    flag(
-        "enable_metric_reporting",
-        Switch,
-        "true",
-        NoEffect("the figures are at /metrics and /metrics/summary"),
-    ),
+    flag("enable_metric_reporting", Switch, "true", Mapped),
     flag(
         "enable_multi_tenants",
         Switch,

@@ -105,6 +105,10 @@ fn mapped(set: &Set) -> Result<Vec<String>, CommandError> {
     give("metrics-address", metrics.to_string());
     give("metrics-port", port("metrics_port", set.value("metrics_port"))?.to_string());
 
+    if set.value("enable_metric_reporting") == "true" {
+        // As often as that program.
+        give("summary-log-interval", "10s".to_owned());
+    }
     if set.value("enable_http_metadata_server") == "true" {
         let (host, number) = ("http_metadata_server_host", "http_metadata_server_port");
         give("http-metadata-server-host", address(host, set.value(host))?.to_string());

@@ -7,7 +7,7 @@ use crate::harness::{mooring, run};
 
 /// A value for every flag of `mooring master` that is not its default, as the effective
 /// configuration shows it.
-const MASTER: [(&str, &str); 36] = [
+const MASTER: [(&str, &str); 37] = [
     ("rpc-port", "1234"),
     ("rpc-address", "127.0.0.2"),
     ("metrics-port", "1235"),
@@ -28,6 +28,7 @@ const MASTER: [(&str, &str); 36] = [
     ("default-kv-soft-pin-ttl", "10m"),
     ("max-kv-soft-pin-ttl", "10h"),
     ("mooncake-port", "1236"),
+    ("summary-log-interval", "10s"),
     ("enable-http-metadata-server", "true"),
     ("http-metadata-server-port", "1237"),
     ("http-metadata-server-host", "127.0.0.4"),

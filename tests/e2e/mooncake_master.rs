@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -61,6 +62,13 @@ fn under_that_name_it_takes_those_flags_and_opens_those_ports() {
     assert_eq!(told.len(), 1, "{log}");
     assert!(told[0].contains("\"logtostderr, max_threads\""), "{}", told[0]);
     assert!(log.contains("serving without QUIC"), "{log}");
+    // It comes once at the start, and then every ten seconds.
+    let summary = "role=leader, state=serving, service_ready=true, master={Mem Storage: 0 B / 0 B";
+    let until = Instant::now() + PATIENCE;
+    while !process.log().contains(summary) {
+        assert!(Instant::now() < until, "no summary in {}", process.log());
+        std::thread::sleep(Duration::from_millis(5));
+    }
 
     process.signal(libc::SIGTERM);
     assert_eq!(process.ended().code(), Some(0));

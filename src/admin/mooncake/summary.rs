@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::extract::State;
+use mooring_actors::core::CallError;
 
 use super::super::Admin;
 use super::problem::Problem;
 use super::role::stage;
-use super::serving;
 use crate::frontend::Context;
 use crate::frontend::instruments::{BATCHES, Counts, Instrument, SINGLE};
 use crate::frontend::stats::Snapshot;
@@ -58,12 +58,20 @@ impl Window {
 
 /// The line. Rates are those since it was asked for the last time.
 pub(super) async fn page(State(admin): State<Arc<Admin>>) -> Result<String, Problem> {
-    let at = stage(&admin);
+    Ok(line(&admin, &admin.window).await?)
+}
+
+/// The line, with rates since it was asked for with this window.
+///
+/// # Errors
+/// If an actor does not answer.
+pub(in crate::admin) async fn line(admin: &Admin, window: &Window) -> Result<String, CallError> {
+    let at = stage(admin);
     let mut line =
         format!("role={}, state={}, service_ready={}", at.role, at.ha_state, at.is_ready);
-    let Ok(serving) = serving(&admin) else { return Ok(line) };
+    let Some(serving) = admin.serving.get() else { return Ok(line) };
     let snapshot = Snapshot::take(&serving.context).await?;
-    let (passed, seconds) = admin.window.pass(Figures::now(&serving.context));
+    let (passed, seconds) = window.pass(Figures::now(&serving.context));
     let used = snapshot.sum(|shard| shard.allocated_bytes + shard.held_bytes);
     let _ = write!(
         line,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::config::milliseconds;
+use crate::config::{milliseconds, seconds};
 
 /// What is opened for them.
 #[derive(Args, Clone, Debug)]
@@ -26,6 +26,10 @@ pub(crate) struct MooncakeArgs {
     #[arg(long, default_value = "24h", value_name = "TIME", value_parser = milliseconds)]
     #[arg(help_heading = "Mooncake")]
     pub(in crate::master) max_kv_soft_pin_ttl: Duration,
+
+    /// How often the line of /metrics/summary is logged; by default it is not
+    #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "Mooncake")]
+    pub(in crate::master) summary_log_interval: Option<Duration>,
 
     /// Serve the metadata store of Mooncake's transfer engine over HTTP, at /metadata; it is bounded,
     /// knows no authentication, and begins empty at each start

@@ -13,11 +13,12 @@ fn planned(arguments: &[&str]) -> Result<Plan, String> {
     })
 }
 
-const BY_DEFAULT: [&str; 4] = [
+const BY_DEFAULT: [&str; 5] = [
     "--mooncake-port=50051",
     "--rpc-port=50051",
     "--metrics-address=0.0.0.0",
     "--metrics-port=9003",
+    "--summary-log-interval=10s",
 ];
 
 #[test]
@@ -47,6 +48,7 @@ fn every_mapped_flag_reaches_the_flag_of_the_master() {
         ("--put_start_release_timeout_sec=4", "--put-start-release-timeout-sec=4s"),
         ("--eviction_high_watermark_ratio=1.0", "--eviction-high-watermark-ratio=1"),
         ("--eviction_ratio=0.1", "--eviction-ratio=0.1"),
+        ("--enable_metric_reporting", "--summary-log-interval=10s"),
         ("--enable_http_metadata_server", "--enable-http-metadata-server"),
         ("--enable_http_metadata_server", "--http-metadata-server-host=0.0.0.0"),
         ("--enable_http_metadata_server", "--http-metadata-server-port=8080"),
@@ -62,6 +64,12 @@ fn every_mapped_flag_reaches_the_flag_of_the_master() {
         let with_the_store = flag.name.starts_with("http_metadata_server_");
         assert!(tested || with_the_store, "{} is mapped and not tested", flag.name);
     }
+}
+
+#[test]
+fn without_reporting_nothing_is_logged_from_time_to_time() {
+    let plan = planned(&["--noenable_metric_reporting"]).unwrap();
+    assert!(!plan.flags.iter().any(|flag| flag.contains("summary")), "{:?}", plan.flags);
 }
 
 #[test]
@@ -133,7 +141,7 @@ fn a_promise_that_cannot_be_kept_is_refused_with_what_to_do() {
 #[test]
 fn flags_of_the_own_master_are_passed_on_behind_the_others() {
     let plan = planned(&["--handoff_dir=/d", "--dev", "--rpc_port=7"]).unwrap();
-    assert_eq!(plan.flags[4..], ["--handoff-dir=/d", "--dev"]);
+    assert_eq!(plan.flags[BY_DEFAULT.len()..], ["--handoff-dir=/d", "--dev"]);
 }
 
 #[test]
