@@ -114,11 +114,16 @@ fn add(calls: &mut Vec<Call<'static>>, names: &mut Names, model: &mut Model) {
         0..7 => return put(calls, names),
         7..11 => Call::GetReplicaList(GetReplicaList { key: names.key(), tenant: TENANT }),
         11 | 12 => Call::BatchExistKey(BatchExistKey { keys: names.some_keys(), tenant: TENANT }),
+        13 if names.one_in(4) && model.mounted.contains(&number) => overlapping(number),
         13 => mount(names, model, number),
         14 | 15 => Call::Ping(Ping { client }),
         16 | 17 => remount(names, model, client),
         18 => {
-            model.mounted.remove(&number);
+            // Only its owner does that, but for a mistake.
+            let client = if names.one_in(6) { names.of_these(&STORES) } else { client };
+            if client == owner(number) {
+                model.mounted.remove(&number);
+            }
             Call::UnmountSegment(UnmountSegment { segment: id, client })
         }
         19 => Call::GracefulUnmountSegment(GracefulUnmountSegment {
@@ -151,6 +156,14 @@ fn mount(names: &mut Names, model: &mut Model, number: u64) -> Call<'static> {
             model.mounted.insert(number);
         }
     }
+    Call::MountSegment(MountSegment { segment, client: owner(number) })
+}
+
+/// Memory under another id, in the middle of some that its owner has mounted.
+fn overlapping(number: u64) -> Call<'static> {
+    let mut segment = segment(number, SEGMENT_BYTES / 2);
+    segment.id.second += 1000;
+    segment.base += SEGMENT_BYTES / 4;
     Call::MountSegment(MountSegment { segment, client: owner(number) })
 }
 
