@@ -15,9 +15,9 @@ use mooring_proto::client::{Client, PutOptions};
 use mooring_proto::message::session::PingRequest;
 
 use self::place::Place;
+use crate::exposition;
 use crate::harness::Master;
 use crate::pool::patterned;
-use crate::process::check_exposition;
 
 /// R44, and the whole way: stores that stay, a master that goes, another one that comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,7 +37,7 @@ async fn a_planned_restart_keeps_every_object() {
     assert_eq!(master.metric("master_handoff_last_snapshot_objects"), 60.0);
     assert_eq!(master.metric("master_handoff_last_snapshot_workers"), 2.0);
     let (_, page) = master.page("/metrics");
-    check_exposition(&page);
+    exposition::read(&page);
     for name in ["last_snapshot", "restore"] {
         assert!(page.contains(&format!("master_handoff_{name}_result{{result=\"ok\"}} 1\n")));
     }
@@ -83,7 +83,7 @@ async fn an_overlapping_roll_waits_for_the_master_that_still_serves() {
     let (status, body) = crate::harness::page_at(admin, "/ready");
     assert!(status == 503 && body.contains("waits for the handoff directory"), "{body}");
     let (_, page) = crate::harness::page_at(admin, "/metrics");
-    check_exposition(&page);
+    exposition::read(&page);
 
     place.leave(first);
     let ready = second.ready_path();

@@ -7,6 +7,7 @@ mod commands;
 mod config;
 mod demo;
 mod early_signals;
+mod exposition;
 mod handoff;
 mod harness;
 mod metadata_store;

@@ -8,6 +8,7 @@ use mooring_proto::message::inspect::StatsRequest;
 use mooring_proto::message::session::PingRequest;
 use mooring_proto::{ErrorCode, close};
 
+use crate::exposition;
 use crate::harness::{Master, mooring, page_at, run};
 use crate::peer::{Answer, Dial, Peer, in_time, tiny_windows};
 
@@ -142,40 +143,12 @@ fn the_admin_pages_tell_how_the_master_is() {
     }
 }
 
-/// The rules of the text form: each family once, with help and type before its samples, and every
-/// value a number.
 #[test]
 fn the_metrics_page_keeps_the_rules_of_its_form() {
     let master = Master::start(&["--shards", "2"]);
     let (_, page) = master.page("/metrics");
-    assert!(check_exposition(&page) > 50);
+    assert!(exposition::read(&page).len() > 50);
     assert!(page.contains("mooring_shard_objects{shard=\"1\"} 0"));
-}
-
-/// Checks a metrics page; gives the number of families.
-pub(crate) fn check_exposition(page: &str) -> usize {
-    let mut families = std::collections::HashSet::new();
-    let mut family = String::new();
-    let mut lines = page.lines().peekable();
-    while let Some(line) = lines.next() {
-        if let Some(help) = line.strip_prefix("# HELP ") {
-            let (name, text) = help.split_once(' ').unwrap();
-            assert!(!text.is_empty() && families.insert(name.to_owned()), "{line}");
-            let kind = lines.next().unwrap().strip_prefix("# TYPE ").unwrap();
-            assert!(
-                [format!("{name} gauge"), format!("{name} counter")].contains(&kind.to_owned())
-            );
-            family = name.to_owned();
-            continue;
-        }
-        let (sample, value) = line.rsplit_once(' ').unwrap();
-        assert!(value.parse::<f64>().is_ok(), "{line}");
-        let name = sample.split('{').next().unwrap();
-        assert_eq!(name, family, "{line}");
-        let good = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-        assert!(name.chars().all(good) && !name.starts_with(|first: char| first.is_ascii_digit()));
-    }
-    families.len()
 }
 
 #[tokio::test]
