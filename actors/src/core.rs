@@ -1,5 +1,6 @@
 //! All actors together: how they are started, and the handle by which front ends reach them.
 
+mod backlog;
 mod launch;
 mod reshape;
 mod rest;
@@ -14,6 +15,7 @@ use mooring_proto::message::segment::SegmentEntry;
 use mooring_proto::{ClientId, Incarnation};
 use tokio::sync::{broadcast, oneshot, watch};
 
+pub(crate) use self::backlog::Backlog;
 pub use self::reshape::Reshape;
 pub use self::state::CoreState;
 use crate::clients::actor::{ClientsActor, ListCall, PingCall};
@@ -165,6 +167,8 @@ struct Shared {
     clock: Clock,
     lanes: Lanes,
     shards: Vec<ActorRef<ShardActor>>,
+    /// One for each shard.
+    backlogs: Vec<Arc<Backlog>>,
     pool: ActorRef<PoolActor>,
     clients: ActorRef<ClientsActor>,
     table: watch::Receiver<Arc<SegmentTable>>,
@@ -220,10 +224,15 @@ impl Core {
         request: ShardRequest,
     ) -> Result<impl Future<Output = Result<ShardReply, CallError>> + Send + use<>, CallError> {
         let (reply, answer) = oneshot::channel();
+        let backlog = &self.shared.backlogs[usize::from(shard.0)];
+        backlog.note_sent(self.now());
         self.shared.shards[usize::from(shard.0)]
             .tell(ShardCall { request: (deadline, request), reply })
             .try_send()
-            .map_err(|error| call_error(&error))?;
+            .map_err(|error| {
+                backlog.note_refused();
+                call_error(&error)
+            })?;
         Ok(async move {
             match answer.await {
                 Ok(ShardReply::Restarting) | Err(_) => Err(CallError::Gone),
@@ -310,6 +319,26 @@ impl Core {
         let free = |shard: &ActorRef<ShardActor>| shard.mailbox_sender().capacity().unwrap_or(0);
         let bound = self.shared.config.mailbox_requests;
         self.shared.shards.iter().map(|shard| bound.saturating_sub(free(shard)) as u64).collect()
+    }
+
+    /// For how long the oldest request waits at each shard, in milliseconds. Asks nobody, so that it
+    /// tells of a shard that hangs.
+    pub fn oldest_waiting_ms(&self) -> Vec<u64> {
+        let now = self.now();
+        self.shared.backlogs.iter().map(|backlog| backlog.oldest_ms(now)).collect()
+    }
+
+    /// How many requests each shard's mailbox had no place for since the start.
+    pub fn mailbox_refusals(&self) -> Vec<u64> {
+        self.shared.backlogs.iter().map(|backlog| backlog.refused()).collect()
+    }
+
+    /// Makes a shard hang for good, for tests of what has to notice that.
+    #[cfg(debug_assertions)]
+    pub fn hang(&self, shard: ShardId) {
+        if let Some(shard) = self.shared.shards.get(usize::from(shard.0)) {
+            let _ = shard.tell(crate::shard::actor::Hang).try_send();
+        }
     }
 
     /// The totals of every shard, in their order, and of the pool.

@@ -216,6 +216,7 @@ impl Pool {
             }
             PoolRequest::Table => self.describe_table(),
             PoolRequest::Uses => self.describe_uses(now),
+            PoolRequest::Inspect => self.describe_details(now),
             PoolRequest::Totals => PoolReply::Totals(self.totals()),
         };
         Some(reply)
@@ -227,6 +228,10 @@ impl Pool {
 
     fn describe_uses(&self, now: Moment) -> PoolReply {
         PoolReply::Uses(self.segments.iter().map(|segment| segment.describe(now)).collect())
+    }
+
+    fn describe_details(&self, now: Moment) -> PoolReply {
+        PoolReply::Inspected(self.segments.iter().map(|segment| segment.detail(now)).collect())
     }
 
     fn hear(

@@ -382,6 +382,7 @@ impl Cluster {
             sum.objects += totals.objects;
             sum.unfinished += totals.unfinished;
             sum.allocated_bytes += totals.allocated_bytes;
+            sum.holds += totals.holds;
             sum.held_bytes += totals.held_bytes;
             sum.free_bytes += totals.free_bytes;
             sum.leased_bytes += totals.leased_bytes;

@@ -76,6 +76,7 @@ impl World {
         };
         let left = ShardTotals {
             unfinished: totals.unfinished,
+            holds: totals.holds,
             held_bytes: totals.held_bytes,
             leased_bytes: totals.leased_bytes,
             parked: totals.parked,

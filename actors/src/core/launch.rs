@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kameo::actor::{ActorRef, PreparedActor, Spawn};
 use tokio::sync::{broadcast, mpsc, watch};
 
+use super::backlog::Backlog;
 use super::{Core, CoreConfig, CoreState, Layout, SegmentTable, Shared};
 use crate::clients::ClientCounts;
 use crate::clients::actor::{ClientsActor, ClientsArgs};
@@ -23,11 +24,15 @@ pub(super) fn launch(config: CoreConfig, state: CoreState) -> Core {
     let lanes = Lanes { shards: shard_lanes, pool: pool_lane, clients: clients_lane };
     let (attention, _) = broadcast::channel(ATTENTION_BACKLOG);
 
+    let backlogs: Vec<_> = (0..config.route.shards())
+        .map(|_| Arc::new(Backlog::new(config.mailbox_requests)))
+        .collect();
     let shards = shard_controls
         .into_iter()
         .zip(state.shards)
+        .zip(&backlogs)
         .zip(0..)
-        .map(|((control, shard), number)| {
+        .map(|(((control, shard), backlog), number)| {
             let id = ShardId(number);
             let args = ShardArgs {
                 shard,
@@ -35,6 +40,7 @@ pub(super) fn launch(config: CoreConfig, state: CoreState) -> Core {
                 clock,
                 lanes: lanes.clone(),
                 control,
+                backlog: backlog.clone(),
                 on_fault: config.on_fault,
             };
             let prepared =
@@ -78,8 +84,18 @@ pub(super) fn launch(config: CoreConfig, state: CoreState) -> Core {
         "clients",
     );
 
-    let shared =
-        Shared { config, clock, lanes, shards, pool, clients, table, client_counts, attention };
+    let shared = Shared {
+        config,
+        clock,
+        lanes,
+        shards,
+        backlogs,
+        pool,
+        clients,
+        table,
+        client_counts,
+        attention,
+    };
     Core { shared: Arc::new(shared) }
 }
 

@@ -74,6 +74,11 @@ impl PageHeap {
         self.free_by_length.last().map_or(0, |&(pages, _)| pages)
     }
 
+    /// Runs of pages that belong to shards; those that are being vacated count with them.
+    pub(super) fn spans(&self) -> u64 {
+        (self.runs.len() - self.free_by_length.len() - self.withheld.len()) as u64
+    }
+
     /// Pages of one shard.
     pub(super) fn shard_pages(&self, shard: ShardId) -> u32 {
         self.shard_pages[usize::from(shard.0)]

@@ -87,6 +87,8 @@ pub enum PoolRequest {
     Table,
     /// The mounted segments with their use.
     Uses,
+    /// The mounted segments with all that an operator may want to know of them.
+    Inspect,
     /// The totals of the pool.
     Totals,
 }
@@ -109,8 +111,31 @@ pub enum PoolReply {
     },
     /// To `Uses`.
     Uses(Vec<SegmentUse>),
+    /// To `Inspect`, in the order of the slots.
+    Inspected(Vec<SegmentDetail>),
     /// To `Totals`.
     Totals(PoolTotals),
+}
+
+/// A mounted segment as the pool sees it. What shards hold of it is as of their last reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentDetail {
+    /// Its row with its use.
+    pub usage: SegmentUse,
+    /// Bytes in ranges that are leased.
+    pub leased_bytes: u64,
+    /// Bytes in ranges of hard-pinned objects.
+    pub pinned_bytes: u64,
+    /// Bytes of pages that belong to no shard.
+    pub free_page_bytes: u64,
+    /// Free bytes in spans of shards.
+    pub free_span_bytes: u64,
+    /// At least this many free bytes are in one run.
+    pub largest_free_run_bytes: u64,
+    /// Runs of pages that belong to shards.
+    pub spans: u64,
+    /// Bytes that shards were ordered to evict and have not yet reported.
+    pub eviction_debt_bytes: u64,
 }
 
 /// The totals of the pool.

@@ -83,6 +83,7 @@ impl Pool {
             PoolRequest::Unmount { .. } => PoolReply::Unmounted(Err(restarting())),
             PoolRequest::Table => self.describe_table(),
             PoolRequest::Uses => self.describe_uses(now),
+            PoolRequest::Inspect => self.describe_details(now),
             PoolRequest::Totals => PoolReply::Totals(self.totals()),
         };
         effects.push(PoolEffect::Reply { id, reply });

@@ -7,7 +7,7 @@ use mooring_proto::message::segment::{Segment, SegmentEntry};
 use mooring_proto::{ClientId, Incarnation};
 
 use super::heap::{PageHeap, page_bytes};
-use super::message::{Mount, Remnant, SegmentSpace, SegmentUsage};
+use super::message::{Mount, Remnant, SegmentDetail, SegmentSpace, SegmentUsage};
 use super::spans::Collection;
 use crate::moment::Moment;
 use crate::pages::PageRun;
@@ -278,6 +278,25 @@ impl MountedSegment {
             held_bytes: self.used.held_bytes,
             time_left_ms: until.map(|until| until.since_ms(now)),
         }
+    }
+
+    /// Its row with everything that is known of its space.
+    pub(super) fn detail(&self, now: Moment) -> SegmentDetail {
+        SegmentDetail {
+            usage: self.describe(now),
+            leased_bytes: self.used.leased_bytes,
+            pinned_bytes: self.used.pinned_bytes,
+            free_page_bytes: self.bytes(self.heap.free_pages()),
+            free_span_bytes: self.used.free_bytes,
+            largest_free_run_bytes: self.largest_free_run_bytes(),
+            spans: self.heap.spans(),
+            eviction_debt_bytes: self.debt_bytes(),
+        }
+    }
+
+    /// Bytes that shards were ordered to evict and have not yet reported.
+    pub(super) fn debt_bytes(&self) -> u64 {
+        self.shares.iter().map(Share::debt_bytes).sum()
     }
 
     /// Whether the heap and the totals are sound.

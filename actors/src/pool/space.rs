@@ -6,7 +6,7 @@ use mooring_proto::error::NoSpace;
 
 use super::Pool;
 use super::message::{PoolEffect, PoolOrder, PoolTotals, SegmentSlot, SegmentSpace};
-use super::segment::{MountedSegment, Phase, Share};
+use super::segment::{MountedSegment, Phase};
 
 /// Which segments' space may have changed since the shards were told.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ impl Pool {
             totals.segments_pending += u64::from(segment.pending().is_some());
             totals.capacity_bytes += segment.capacity_bytes();
             totals.free_page_bytes += segment.bytes(segment.heap.free_pages());
-            totals.eviction_debt_bytes += segment.shares.iter().map(Share::debt_bytes).sum::<u64>();
+            totals.eviction_debt_bytes += segment.debt_bytes();
         }
         totals
     }

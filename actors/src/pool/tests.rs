@@ -185,6 +185,13 @@ impl Bench {
         }
     }
 
+    fn details(&mut self) -> Vec<SegmentDetail> {
+        match self.ask(PoolRequest::Inspect) {
+            Some(PoolReply::Inspected(details)) => details,
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn uses(&mut self) -> Vec<mooring_proto::message::inspect::SegmentUse> {
         match self.ask(PoolRequest::Uses) {
             Some(PoolReply::Uses(uses)) => uses,

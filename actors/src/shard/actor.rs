@@ -13,6 +13,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::message::{ShardEffect, ShardMessage, ShardReply, ShardRequest};
 use super::state::Shard;
 use crate::clock::Clock;
+use crate::core::Backlog;
 use crate::handoff::{ExportError, RecordSink, ShardRecord};
 use crate::moment::Moment;
 use crate::pool::message::{Mount, PoolMessage};
@@ -37,6 +38,7 @@ pub(crate) struct ShardActor {
     clock: Clock,
     lanes: Lanes,
     control: mpsc::UnboundedReceiver<ShardMessage>,
+    backlog: Arc<Backlog>,
     on_fault: fn(&str),
     waiting: HashMap<RequestId, oneshot::Sender<ShardReply>>,
     last_request: u64,
@@ -58,6 +60,7 @@ pub(crate) struct ShardArgs {
     pub(crate) clock: Clock,
     pub(crate) lanes: Lanes,
     pub(crate) control: mpsc::UnboundedReceiver<ShardMessage>,
+    pub(crate) backlog: Arc<Backlog>,
     pub(crate) on_fault: fn(&str),
 }
 
@@ -113,6 +116,7 @@ impl kameo::Actor for ShardActor {
             clock: args.clock,
             lanes: args.lanes,
             control: args.control,
+            backlog: args.backlog,
             on_fault: args.on_fault,
             waiting: HashMap::new(),
             last_request: 0,
@@ -164,6 +168,7 @@ impl Message<ShardCall> for ShardActor {
     type Reply = ();
 
     async fn handle(&mut self, call: ShardCall, _: &mut Context<Self, ()>) {
+        self.backlog.note_taken();
         self.last_request += 1;
         let id = RequestId(self.last_request);
         let (deadline, request) = call.request;
@@ -198,6 +203,21 @@ impl Message<ExportCall> for ShardActor {
         });
         drop(guard);
         let _ = call.reply.send(exported);
+    }
+}
+
+/// Makes the shard hang for good, for tests of what has to notice that.
+#[cfg(debug_assertions)]
+pub(crate) struct Hang;
+
+#[cfg(debug_assertions)]
+impl Message<Hang> for ShardActor {
+    type Reply = ();
+
+    async fn handle(&mut self, _: Hang, _: &mut Context<Self, ()>) {
+        loop {
+            std::thread::park();
+        }
     }
 }
 

@@ -45,6 +45,11 @@ impl Holds {
         until
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
     /// When a hold ends.
     pub(super) fn until(&self, hold: u32) -> Moment {
         self.ends[&hold]

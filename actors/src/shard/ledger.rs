@@ -271,6 +271,11 @@ impl Ledger {
         self.ranges.free(range);
     }
 
+    /// How many ranges are held.
+    pub(super) fn holds(&self) -> usize {
+        self.holds.len()
+    }
+
     /// Until when a held range is held.
     pub(super) fn held_until(&self, range: RangeHandle) -> Moment {
         self.holds.until(self.ranges.owner(range))

@@ -368,6 +368,8 @@ pub struct ShardTotals {
     pub unfinished: u64,
     /// Bytes in ranges of objects.
     pub allocated_bytes: u64,
+    /// Held ranges.
+    pub holds: u64,
     /// Bytes in held ranges.
     pub held_bytes: u64,
     /// Free bytes in the shard's own spans.

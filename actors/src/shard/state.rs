@@ -292,6 +292,7 @@ impl Shard {
         totals.objects = self.ledger.objects().len() as u64;
         totals.unfinished = self.unfinished.len() as u64;
         totals.parked = self.parked.len() as u64;
+        totals.holds = self.ledger.holds() as u64;
         totals.memory_bytes = self.ledger.memory_bytes() as u64;
         for segment in self.segments.all() {
             let usage = self.usage(segment);

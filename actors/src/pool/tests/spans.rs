@@ -159,3 +159,20 @@ fn of_many_segments_only_those_are_told_whose_space_has_changed() {
     assert_eq!(told(&mut bench), [late]);
     assert_eq!(told(&mut bench), []);
 }
+
+#[test]
+fn the_details_of_a_segment_tell_its_spans_and_where_its_free_bytes_are() {
+    let mut bench = Bench::new(2);
+    let mount = bench.mounted(1, 64 * MIB);
+    let before = bench.details().remove(0);
+    assert_eq!((before.spans, before.free_page_bytes), (0, 64 * MIB));
+    assert_eq!(before.largest_free_run_bytes, 64 * MIB);
+    let granted: u64 = [0, 1]
+        .map(|shard| u64::from(bench.span(shard, mount, MIB).unwrap().pages) * (64 << 10))
+        .iter()
+        .sum();
+    let after = bench.details().remove(0);
+    assert_eq!((after.spans, after.free_page_bytes), (2, 64 * MIB - granted));
+    assert_eq!(after.eviction_debt_bytes, 0);
+    assert_eq!(after.usage, bench.uses().remove(0));
+}
