@@ -24,6 +24,8 @@ pub(crate) struct Store {
     pub(crate) retired: bool,
     /// Requests about its segments that are under way: it asks nothing else meanwhile.
     asked: u32,
+    /// A remount was refused, and is tried again.
+    owes_remount: bool,
 }
 
 /// A part of the memory, mounted as one segment.
@@ -50,6 +52,7 @@ impl Store {
             down: false,
             retired: false,
             asked: 0,
+            owes_remount: false,
         }
     }
 
@@ -110,7 +113,11 @@ impl World {
         let knows_another = |piece: &Piece| {
             piece.mount.is_some() && piece.draining_until.is_none() && piece.mounted_with != master
         };
-        if self.oracle.tally.cold_starts > 0 && store.segments.iter().any(knows_another) {
+        // After a handoff it is mostly a ping that asks for it before the store has looked.
+        let looks = store.owes_remount
+            || store.segments.iter().any(knows_another)
+                && (self.oracle.tally.cold_starts > 0 || self.dice.random_bool(0.2));
+        if looks {
             self.send_remount(number);
             return;
         }
@@ -231,6 +238,7 @@ impl World {
         store.process = process;
         store.down = true;
         store.asked = 0;
+        store.owes_remount = false;
         let back_ms = self.dice.random_range(100..=3 * self.plan.settings.client_ttl_ms);
         self.at(back_ms, Event::StoreReturns(number));
         let count = self.dice.random_range(1..=3);
@@ -293,12 +301,12 @@ impl World {
                 }
             }
             (Asked::Remount { store, process, segments }, PoolReply::Remounted(result)) => {
-                if self.is_process(store, process)
-                    && let Ok(grants) = result
-                {
-                    for (segment, grant) in segments.iter().zip(grants) {
-                        self.mounted(store, *segment, &grant);
-                    }
+                if !self.is_process(store, process) {
+                    return;
+                }
+                self.stores[store].owes_remount = result.is_err();
+                for (segment, grant) in segments.iter().zip(result.into_iter().flatten()) {
+                    self.mounted(store, *segment, &grant);
                 }
             }
             (
@@ -368,10 +376,11 @@ impl World {
         }
     }
 
-    /// The process lives on, but its memory is another one at another address. The ids stay.
+    /// The process lives on, but its memory is another one at another address. The ids stay. It never
+    /// moves back: other memory at the same address would have other ids, or nothing could tell it.
     pub(crate) fn move_memory(&mut self, number: usize) {
         let former = self.memories.all[number].base;
-        let base = if former & MOVE_BYTES == 0 { former + MOVE_BYTES } else { former - MOVE_BYTES };
+        let base = former + MOVE_BYTES;
         self.memories.all[number].move_to(base);
         self.oracle.guards.clear(number);
         for piece in &mut self.stores[number].segments {
@@ -401,8 +410,9 @@ impl World {
     }
 }
 
-/// How far memory moves: beyond the end of the largest one, and below the next store.
-const MOVE_BYTES: u64 = 0x800_0000;
+/// How far memory moves: beyond the end of the largest one. Moved with each restart it is still below
+/// the next store.
+const MOVE_BYTES: u64 = 0x200_0000;
 
 /// How often a store looks after its segments.
 const STORE_STEP_MS: u64 = 40;
