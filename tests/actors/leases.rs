@@ -1,5 +1,6 @@
 //! Leases: what a reader may rely on, and for how long; and that only the given time counts.
 
+use mooring_actors::core::Settings;
 use mooring_actors::shard::check::Purpose;
 use mooring_actors::shard::message::{ShardMessage, ShardReply, ShardRequest, ShardTotals};
 use mooring_actors::{Moment, ShardId};
@@ -9,6 +10,7 @@ use crate::cluster::{Cluster, Envelope, code};
 use crate::common::{
     MIB, OTHER, STORE, WRITER, key, no_watermark, pool_messages, put_all, settle_shards,
 };
+use crate::handoff::{again, reopen, restart};
 
 // R8
 #[test]
@@ -185,4 +187,36 @@ fn a_reader_gets_its_answer_in_one_turn_of_the_shard_without_the_pool() {
     settle_shards(&mut cluster);
     assert!(matches!(cluster.take_shard_answer(id), ShardReply::Located(_)));
     assert_eq!(pool_messages(&cluster, |_| true), 0);
+}
+
+// A reader may have asked at the end of the millisecond in which the master took its request, and
+// counts from there.
+#[test]
+fn a_lease_and_a_hold_outlast_what_is_told_by_the_millisecond_that_a_moment_is_cut_to() {
+    let settings = Settings {
+        lease_ttl_ms: 1_000,
+        put_discard_timeout_ms: 1_000,
+        put_release_timeout_ms: 2_000,
+        ..no_watermark()
+    };
+    let mut first = Cluster::with(1, settings);
+    first.mount(STORE, 1, 4 * MIB);
+    first.put(WRITER, b"read", MIB).expect("there is room");
+    first.advance(2_000);
+    // A master that is restored has its times from the settings as a process has.
+    let mut cluster = restart(&mut first);
+    reopen(&mut cluster, STORE, vec![again(STORE, 1, 4 * MIB)]);
+    cluster.advance(2_000);
+
+    cluster.get(b"read").expect("readable");
+    let written = cluster.put_start(WRITER, b"written", MIB).expect("there is room");
+    cluster.advance(1_000);
+    assert_eq!(code(cluster.remove(b"read", false)), Some(ErrorCode::Leased));
+    cluster.advance(1);
+    cluster.remove(b"read", false).expect("the lease is over");
+    cluster.advance(999);
+    let place = written.replicas[0];
+    assert_eq!(cluster.purpose_at(place), Some(Purpose::Writing));
+    cluster.advance(1);
+    assert_ne!(cluster.purpose_at(place), Some(Purpose::Writing));
 }

@@ -66,9 +66,9 @@ impl CoreConfig {
 
     fn shard(&self, shard: ShardId) -> ShardConfig {
         ShardConfig {
-            lease_ttl_ms: self.settings.lease_ttl_ms,
+            lease_ttl_ms: outlasting(self.settings.lease_ttl_ms),
             put_discard_timeout_ms: self.settings.put_discard_timeout_ms,
-            put_release_timeout_ms: self.settings.put_release_timeout_ms,
+            put_release_timeout_ms: outlasting(self.settings.put_release_timeout_ms),
             allocation_strategy: self.settings.allocation_strategy,
             ..ShardConfig::new(shard, self.route, self.incarnation)
         }
@@ -76,8 +76,8 @@ impl CoreConfig {
 
     fn pool(&self) -> PoolConfig {
         PoolConfig {
-            lease_ttl_ms: self.settings.lease_ttl_ms,
-            put_release_timeout_ms: self.settings.put_release_timeout_ms,
+            lease_ttl_ms: outlasting(self.settings.lease_ttl_ms),
+            put_release_timeout_ms: outlasting(self.settings.put_release_timeout_ms),
             eviction_high_watermark_ratio: self.settings.eviction_high_watermark_ratio,
             eviction_ratio: self.settings.eviction_ratio,
             pending_timeout_ms: self.settings.pending_timeout_ms,
@@ -90,6 +90,13 @@ impl CoreConfig {
         let tick_period_ms = (client_ttl_ms / TICKS_PER_TTL).clamp(1, 1000);
         ClientsConfig { client_ttl_ms, tick_period_ms }
     }
+}
+
+/// What readers and writers are told to rely on lasts a millisecond longer here. They count from the
+/// instant at which they ask, and a moment is cut to whole milliseconds: a time that is counted from one
+/// would end up to a millisecond early.
+fn outlasting(told_ms: u64) -> u64 {
+    told_ms.saturating_add(1)
 }
 
 /// A client is judged this often in one TTL, so that it goes offline at most a twentieth late.
