@@ -47,7 +47,8 @@ pub(crate) async fn remove_all(
     Ok(sum)
 }
 
-/// A page of the keys of one shard; an empty one that is not the last is passed over.
+/// A page of the readable keys of one shard, with `hidden` also of those that wait for the owners of
+/// their segments; an empty one that is not the last is passed over.
 ///
 /// # Errors
 /// If the cursor is not where a page ended, or an actor does not take the request.
@@ -56,6 +57,7 @@ pub(crate) async fn list_keys(
     deadline: Option<Moment>,
     cursor: u64,
     limit: u32,
+    hidden: bool,
 ) -> Result<ListKeysReply, WireError> {
     let shards = u64::from(core.route().shards());
     let mut place = Cursor::of(cursor);
@@ -65,7 +67,7 @@ pub(crate) async fn list_keys(
             let text = format!("cursor: {cursor} is not where a page ended");
             return Err(WireError::new(ErrorCode::InvalidArgument, text));
         };
-        let request = ShardRequest::ListKeys { cursor: place.within, limit };
+        let request = ShardRequest::ListKeys { cursor: place.within, limit, hidden };
         let answer = core.shard(ShardId(shard), deadline, request);
         let ShardReply::Keys { keys, next } =
             answer.map_err(unavailable)?.await.map_err(unavailable)?

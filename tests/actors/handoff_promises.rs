@@ -132,6 +132,43 @@ fn removing_everything_removes_what_is_hidden_too() {
     assert_eq!((totals.objects, totals.allocated_bytes, totals.held_bytes), (0, 0, 0));
 }
 
+/// The keys that a cluster lists, in order.
+fn listed(cluster: &mut Cluster, hidden: bool) -> Vec<Vec<u8>> {
+    let mut keys = Vec::new();
+    for shard in (0..cluster.route.shards()).map(ShardId) {
+        let request = ShardRequest::ListKeys { cursor: 0, limit: 100, hidden };
+        let id = cluster.send_shard(shard, request);
+        cluster.settle();
+        match cluster.take_shard_answer(id) {
+            ShardReply::Keys { keys: page, next: None } => {
+                keys.extend(page.into_iter().map(|entry| entry.key.to_vec()));
+            }
+            other => panic!("a list of keys is answered with {other:?}"),
+        }
+    }
+    keys.sort();
+    keys
+}
+
+#[test]
+fn a_list_of_what_is_to_be_removed_has_the_hidden_keys_and_any_other_has_not() {
+    let mut cluster = one_store();
+    for number in 0..3 {
+        cluster.put(WRITER, &key(number), MIB).expect("there is room");
+    }
+    cluster.put_start(WRITER, b"unfinished", MIB).expect("there is room");
+    let all: Vec<_> = (0..3).map(key).collect();
+    assert_eq!(listed(&mut cluster, false), all);
+    let mut next = restart(&mut cluster);
+    assert_eq!(listed(&mut next, false), [] as [Vec<u8>; 0]);
+    assert_eq!(listed(&mut next, true), all);
+    for name in &all[..2] {
+        assert_eq!(code(next.remove(name, false)), Some(ErrorCode::NotFound));
+    }
+    reopen(&mut next, STORE, vec![again(STORE, 1, 64 * MIB)]);
+    assert_eq!(listed(&mut next, false), all[2..]);
+}
+
 #[test]
 fn a_hidden_entry_that_a_start_has_superseded_stays_away_when_the_start_is_refused() {
     let mut cluster = one_store();

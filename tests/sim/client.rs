@@ -454,7 +454,7 @@ impl World {
     fn inspect(&mut self, client: usize) {
         let shard = ShardId(self.dice.random_range(0..self.cluster.route.shards()));
         let request = match self.dice.random_range(0..3) {
-            0 => ShardRequest::ListKeys { cursor: 0, limit: 10 },
+            0 => ShardRequest::ListKeys { cursor: 0, limit: 10, hidden: false },
             1 => ShardRequest::Totals,
             _ => ShardRequest::Probe,
         };

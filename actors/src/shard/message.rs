@@ -316,6 +316,9 @@ pub enum ShardRequest {
         cursor: u32,
         /// At most this many.
         limit: u32,
+        /// Those too that cannot be read because the owners of their segments have not come back yet:
+        /// a removal of all that match must find them, or they come back.
+        hidden: bool,
     },
     /// The totals of the shard.
     Totals,

@@ -82,9 +82,9 @@ impl Shard {
         answers
     }
 
-    /// One page of readable keys. The work is bounded by the records that are looked at, so a page
-    /// can come back with fewer keys than asked for.
-    pub(super) fn list_keys(&self, cursor: u32, limit: u32) -> ShardReply {
+    /// One page of readable keys, and of hidden ones if they are asked for. The work is bounded by the
+    /// records that are looked at, so a page can come back with fewer keys than asked for.
+    pub(super) fn list_keys(&self, cursor: u32, limit: u32, hidden: bool) -> ShardReply {
         let mut keys = Vec::new();
         let mut looked_at = 0;
         let mut next = cursor;
@@ -92,7 +92,8 @@ impl Shard {
             if keys.len() >= limit as usize || looked_at >= LISTED_RECORDS_MAX {
                 return ShardReply::Keys { keys, next: Some(next) };
             }
-            if self.readable(object) {
+            let is_complete = self.ledger.objects().state(object) == ObjectState::Readable;
+            if is_complete && (hidden || self.reachable(object)) {
                 keys.push(KeyEntry {
                     key: self.ledger.key(object).to_vec().into(),
                     size_bytes: self.ledger.objects().size_bytes(object),

@@ -167,7 +167,9 @@ impl Shard {
                 ShardReply::Described(self.get_detailed(now, &batch))
             }
             ShardRequest::Peek { batch } => ShardReply::Described(self.peek(now, &batch)),
-            ShardRequest::ListKeys { cursor, limit } => self.list_keys(cursor, limit),
+            ShardRequest::ListKeys { cursor, limit, hidden } => {
+                self.list_keys(cursor, limit, hidden)
+            }
             ShardRequest::Totals => ShardReply::Totals(Box::new(self.totals())),
             ShardRequest::Probe => ShardReply::Alive,
         };

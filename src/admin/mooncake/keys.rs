@@ -78,7 +78,7 @@ async fn page(
 ) -> Result<mooring_proto::message::inspect::ListKeysReply, WireError> {
     let mut tries = 0;
     loop {
-        match bulk::list_keys(&context.core, None, cursor, KEYS_PER_PAGE).await {
+        match bulk::list_keys(&context.core, None, cursor, KEYS_PER_PAGE, false).await {
             Err(error) if error.code == ErrorCode::Overloaded && tries < TRIES => {
                 tries += 1;
                 tokio::time::sleep(RETRY_PAUSE).await;

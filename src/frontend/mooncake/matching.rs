@@ -34,17 +34,22 @@ impl Page {
     }
 }
 
-/// Every readable key that matches, by pages. What is put while the search goes on may be missed.
+/// Every readable key that matches, by pages, with `hidden` also those that wait for the owners of
+/// their segments. What is put while the search goes on may be missed.
 ///
 /// # Errors
 /// `INVALID_PARAMS` for an expression that cannot be used or that matches too much at once.
-pub(super) async fn keys(scope: &Scope<'_>, expression: Str<'_>) -> Expected<Vec<Page>> {
+pub(super) async fn keys(
+    scope: &Scope<'_>,
+    expression: Str<'_>,
+    hidden: bool,
+) -> Expected<Vec<Page>> {
     let regex = compile(expression)?;
     let core = scope.ask().core;
     let (mut pages, mut bytes) = (Vec::new(), 0);
     let mut cursor = Some(0);
     while let Some(from) = cursor {
-        let found = bulk::list_keys(core, None, from, PAGE_KEYS).await.map_err(whole)?;
+        let found = bulk::list_keys(core, None, from, PAGE_KEYS, hidden).await.map_err(whole)?;
         let mut page = Vec::new();
         let mut ends = Vec::new();
         for entry in found.keys.iter().filter(|entry| regex.is_match(&entry.key)) {

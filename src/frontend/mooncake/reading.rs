@@ -224,7 +224,7 @@ impl<'a> Found<'a> {
 pub(super) async fn get_matching(scope: &Scope<'_>, call: &GetReplicaListByRegex<'_>) -> Vec<u8> {
     // What it finds is kept until the answer is made. The semaphore is never closed.
     let _turn = scope.shared.searches.acquire().await.ok();
-    let matching = match super::matching::keys(scope, call.regex).await {
+    let matching = match super::matching::keys(scope, call.regex, false).await {
         Ok(matching) => matching,
         Err(code) => return refuse_matching(scope, code),
     };

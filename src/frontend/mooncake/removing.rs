@@ -41,12 +41,13 @@ async fn removed(
     each_item(scope.ask(), keys.len(), parts, request, done).await.map_err(whole)
 }
 
-/// How many were removed; what is leased or not complete is left without a word.
+/// How many were removed; what is leased or not complete is left without a word. What waits for its
+/// owner goes uncounted, so that it does not come back with it.
 pub(super) async fn remove_matching(scope: &Scope<'_>, call: &RemoveByRegex<'_>) -> Vec<u8> {
     let _turn = scope.shared.searches.acquire().await.ok();
     let answer = async {
         let mut count = 0;
-        for page in super::matching::keys(scope, call.regex).await? {
+        for page in super::matching::keys(scope, call.regex, true).await? {
             let page_keys: Vec<Str<'_>> = page.keys().collect();
             let inner = scope.on(page.bytes());
             let answers = removed(&inner, &page_keys, call.force).await?;

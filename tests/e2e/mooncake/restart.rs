@@ -2,7 +2,7 @@
 
 use mooring_proto::mooncake::{
     ClientStatus, ErrorCode, Expected, GetReplicaList, MountSegment, ObjectMeta, Place, PutEnd,
-    PutStart, ReplicaType, UnmountSegment, Uuid,
+    PutStart, RemoveByRegex, ReplicaType, UnmountSegment, Uuid,
 };
 
 use super::client::{Client, STORE, TENANT, WRITER, config, master, place_of, port, segment};
@@ -53,6 +53,42 @@ fn objects_are_readable_where_they_were_when_their_store_has_remounted() {
     assert_eq!(client.ping().client_status, ClientStatus::OK);
     assert_eq!(read(&mut client, "k"), Ok(place));
     client.call(&end, Expected::unwrap);
+}
+
+// The keys that it matches cannot be seen at that moment, and must not come back later.
+#[test]
+fn a_removal_by_pattern_is_final_for_objects_whose_store_has_not_come_back_yet() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("handoff").display().to_string();
+    let mut former = Master::start_with(&flags(&directory));
+    let mut client = Client::connect(&former);
+    client.mount(1, 16 * MIB);
+    for key in ["gone-1", "gone-2", "kept"] {
+        let start = PutStart {
+            client: WRITER,
+            key: key.into(),
+            slice_length: 5000,
+            config: config(),
+            tenant: TENANT,
+        };
+        client.call(&start, |answer| drop(answer.unwrap()));
+        let meta = ObjectMeta { key: key.into(), object_checksum: None };
+        let end = PutEnd { client: WRITER, meta, replica_type: ReplicaType::ALL, tenant: TENANT };
+        client.call(&end, Expected::unwrap);
+    }
+    former.process.signal(libc::SIGTERM);
+    assert!(client.receive().is_none(), "the connection is closed");
+    assert!(former.process.ended().success());
+
+    let next = Master::start_with(&flags(&directory));
+    let mut client = Client::to(port(&next.process));
+    let remove = RemoveByRegex { regex: "^gone".into(), force: false, tenant: TENANT };
+    assert_eq!(client.call(&remove, |answer| answer), Ok(0), "there is nothing to be seen");
+    client.remount(&[(1, 16 * MIB)]).unwrap();
+    assert!(read(&mut client, "kept").is_ok());
+    for key in ["gone-1", "gone-2"] {
+        assert_eq!(read(&mut client, key), Err(ErrorCode::OBJECT_NOT_FOUND), "{key}");
+    }
 }
 
 #[test]

@@ -42,6 +42,6 @@ pub(super) async fn list_clients(scope: &Scope<'_>) -> Result<Vec<u8>, WireError
 
 pub(super) async fn list_keys(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let ListKeysRequest { cursor, limit } = scope.decode()?;
-    let page = bulk::list_keys(&scope.context.core, scope.deadline, cursor, limit).await?;
+    let page = bulk::list_keys(&scope.context.core, scope.deadline, cursor, limit, false).await?;
     Ok(reply::<ListKeysRequest>(&page))
 }
