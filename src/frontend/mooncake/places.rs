@@ -13,6 +13,8 @@ use mooring_proto::mooncake::{
 /// The segments by slot, as of one moment.
 pub(super) struct Places {
     table: Arc<SegmentTable>,
+    /// Whether a segment that is not in the table may be mounted all the same.
+    outdated: bool,
 }
 
 /// One object as a shard has it.
@@ -30,13 +32,13 @@ impl Places {
         core: &Core,
         mut ranges: impl Iterator<Item = &'a RangeDescriptor>,
     ) -> Places {
-        let places = Places { table: core.table() };
+        let places = Places { table: core.table(), outdated: true };
         if ranges.all(|range| places.row(range).is_some()) {
             return places;
         }
         match core.pool(PoolRequest::Table).await {
             Ok(PoolReply::Table { epoch, segments }) => {
-                Places { table: Arc::new(SegmentTable { epoch, segments }) }
+                Places { table: Arc::new(SegmentTable { epoch, segments }), outdated: false }
             }
             _ => places,
         }
@@ -65,6 +67,12 @@ impl Places {
                 status,
             });
         }
+    }
+
+    /// Whether a writer is told of every replica that its object will be read from. One that is not
+    /// told must be gone for good: the end of a put makes all readable that are not.
+    pub(super) fn tell_all(&self, replicas: &[RangeDescriptor]) -> bool {
+        !self.outdated || replicas.iter().all(|range| self.row(range).is_some())
     }
 
     fn row(&self, range: &RangeDescriptor) -> Option<&SegmentEntry> {
@@ -108,7 +116,7 @@ mod tests {
     #[test]
     fn a_replica_is_an_address_behind_the_endpoint_of_its_segment_as_it_was_named() {
         let table = SegmentTable { epoch: 1, segments: vec![row(0, 1), row(3, 2)] };
-        let places = Places { table: Arc::new(table) };
+        let places = Places { table: Arc::new(table), outdated: false };
         let range = |slot, generation| RangeDescriptor { slot, generation, offset_bytes: 64 };
         let replicas = [range(3, 2), range(0, 9), range(1, 1), range(0, 1)];
         let mut descriptors = Vec::new();
@@ -125,5 +133,16 @@ mod tests {
         let expected =
             [(0x4040, "10.0.0.3:12345", 5 << 16 | 3), (0x1040, "10.0.0.0:12345", 5 << 16)];
         assert_eq!(told.collect::<Vec<_>>(), expected, "what is gone has no descriptor");
+    }
+
+    #[test]
+    fn a_writer_is_not_sent_off_without_a_replica_that_only_the_table_at_hand_does_not_know() {
+        let table = Arc::new(SegmentTable { epoch: 1, segments: vec![row(0, 1)] });
+        let range = |slot, generation| RangeDescriptor { slot, generation, offset_bytes: 0 };
+        let at_hand = Places { table: table.clone(), outdated: true };
+        assert!(at_hand.tell_all(&[range(0, 1)]));
+        assert!(!at_hand.tell_all(&[range(0, 1), range(1, 1)]), "mounted just now");
+        let of_the_pool = Places { table, outdated: false };
+        assert!(of_the_pool.tell_all(&[range(0, 1), range(1, 1)]), "it has gone meanwhile");
     }
 }

@@ -106,6 +106,10 @@ fn described<'a>(
     let mut descriptors = Vec::with_capacity(grants.len());
     let answers = grants.iter().enumerate().map(|(index, grant)| {
         let grant = grant.as_ref().map_err(|code| *code)?;
+        if !places.tell_all(&grant.replicas) {
+            // The pool has no time to say where they are. Nobody ends this put.
+            return Err(ErrorCode::NO_AVAILABLE_HANDLE);
+        }
         let from = descriptors.len();
         let placed = Placed {
             size_bytes: starts.lengths[index],
