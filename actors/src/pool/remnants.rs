@@ -58,6 +58,8 @@ impl Remnants {
 
     /// Remembers what is left of a lost segment.
     pub(super) fn remember(&mut self, now: Moment, memory: &Segment, remnants: &[Remnant]) {
+        // What is over may have been handed out since, in other pieces: ranges have to stay disjoint.
+        self.forget_expired(now);
         let alive = || remnants.iter().filter(|remnant| remnant.until > now);
         if self.expiries.len() + alive().count() > self.ranges_max {
             if let Some(until) = alive().map(|remnant| remnant.until).max() {

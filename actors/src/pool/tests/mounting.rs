@@ -327,6 +327,23 @@ fn too_many_remnants_let_the_whole_memory_rest() {
 }
 
 #[test]
+fn a_range_that_is_over_is_not_taken_for_a_part_of_those_that_were_placed_over_it() {
+    let memory = segment(1, MIB);
+    let remnant = |offset_bytes, length_bytes, until_ms| Remnant {
+        offset_bytes,
+        length_bytes,
+        until: Moment::from_ms(until_ms),
+    };
+    let mut remnants = Remnants::new();
+    remnants.remember(Moment::from_ms(5), &memory, &[remnant(0, 1024, 10)]);
+    let placed_since = [remnant(128, 64, 50), remnant(0, 128, 50)];
+    remnants.remember(Moment::from_ms(10), &memory, &placed_since);
+    assert_eq!(remnants.recall(&memory).ranges, placed_since);
+    let handed_over = remnants.export(Moment::from_ms(10));
+    Remnants::new().restore(&handed_over).expect("they are disjoint");
+}
+
+#[test]
 fn capacity_is_the_sum_of_what_is_mounted_after_every_round() {
     let mut bench = Bench::new(2);
     let segments: Vec<Segment> = (1..=3).map(|number| segment(number, 64 * MIB)).collect();
