@@ -2,14 +2,16 @@
 
 use mooring_actors::ShardId;
 use mooring_actors::clients::ClientsMessage;
-use mooring_actors::pool::message::PoolRequest;
+use mooring_actors::pool::message::{PoolOrder, PoolRequest};
 use mooring_actors::shard::check::Purpose;
 use mooring_actors::shard::message::{ShardMessage, ShardRequest};
-use mooring_proto::message::object::RangeDescriptor;
+use mooring_proto::message::object::{PutOptions, RangeDescriptor};
 use mooring_proto::message::segment::MountRequest;
 use mooring_proto::{ClientId, SegmentId};
 
+use crate::cluster::handoff::OwnedRange;
 use crate::cluster::{Cluster, Envelope, INCARNATION, memory, mount};
+use crate::common::put_with;
 
 const STORE: ClientId = ClientId(1);
 const WRITER: ClientId = ClientId(3);
@@ -43,8 +45,9 @@ fn deliver_to(cluster: &mut Cluster, shard: ShardId) {
     }
 }
 
-#[test]
-fn a_leased_range_in_the_span_of_a_shard_that_has_swept_it_is_still_withheld() {
+/// A master that has another number of shards than the one before, and the key and the place of an
+/// object that lies in the span of a shard that is not its home.
+fn with_a_range_abroad() -> (Cluster, Vec<u8>, RangeDescriptor) {
     let mut cluster = Cluster::new(3);
     cluster.mount(STORE, 1, SIZE_BYTES);
     for number in 0..200 {
@@ -62,6 +65,12 @@ fn a_leased_range_in_the_span_of_a_shard_that_has_swept_it_is_still_withheld() {
         .into_iter()
         .find(|(_, place)| host_of(&next, *place).1 == Purpose::Foreign)
         .expect("some range lies abroad");
+    (next, key, place)
+}
+
+#[test]
+fn a_leased_range_in_the_span_of_a_shard_that_has_swept_it_is_still_withheld() {
+    let (mut next, key, place) = with_a_range_abroad();
     let (home, (host, _)) = (next.shard_of(&key), host_of(&next, place));
     // No lease is left but the one on that object.
     next.advance(12_000);
@@ -116,4 +125,86 @@ fn memory_that_is_lost_too_late_to_be_swept_rests_for_as_long_as_any_hold_of_bef
     next.settle();
     let remnants = next.export().pool.remnants;
     assert!(remnants[0].whole && remnants[0].left_ms == 599_000, "{remnants:?}");
+}
+
+#[test]
+fn what_is_in_use_on_a_segment_that_is_being_swept_as_the_master_leaves_rests_with_the_next_one() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(STORE, 1, SIZE_BYTES);
+    cluster.put(WRITER, b"idle", MIB).expect("there is room");
+    cluster.put(WRITER, b"read", MIB).expect("there is room");
+    cluster.put_start(WRITER, b"written", 2 * MIB).expect("there is room");
+    cluster.get(b"read").expect("readable");
+    let segment = memory(STORE, 1, 1).segment.segment;
+    cluster.send_pool(PoolRequest::Unmount { client: Some(STORE), segment, grace_ms: 0 });
+    cluster.deliver(0);
+    let lost = |envelope: &Envelope| {
+        matches!(envelope, Envelope::ToShard(_, ShardMessage::Pool(PoolOrder::SegmentLost { .. })))
+    };
+    let place = cluster.queue.iter().position(lost).expect("the shard is told");
+    cluster.deliver(place);
+    // Before the first slice of the sweep.
+    cluster.queue.push_front(Envelope::ToShard(ShardId(0), ShardMessage::Quiesce));
+    cluster.deliver(0);
+    cluster.quiesce();
+    let handoff = cluster.export();
+    assert_eq!(handoff.pool.segments, []);
+    let in_use: Vec<_> = handoff
+        .pool
+        .remnants
+        .iter()
+        .map(|remnant| (remnant.length_bytes, remnant.left_ms, remnant.whole))
+        .collect();
+    assert_eq!(in_use, [(MIB, 10_000, false), (2 * MIB, 600_000, false)]);
+
+    let mut next = cluster.restored(&handoff).expect("sound");
+    let grant = next.try_mount(STORE, memory(STORE, 1, SIZE_BYTES)).expect("it is free");
+    let resting = next.pool.free_pages(mount(grant.slot, grant.generation));
+    assert_eq!(u64::from(resting), (SIZE_BYTES - 3 * MIB) / (64 << 10));
+}
+
+#[test]
+fn the_last_word_of_a_shard_about_a_range_abroad_is_waited_for_and_handed_over() {
+    let (mut next, key, place) = with_a_range_abroad();
+    let (home, (host, _)) = (next.shard_of(&key), host_of(&next, place));
+    next.queue.push_back(Envelope::ToShard(host, ShardMessage::Quiesce));
+    next.deliver(0);
+    // Its readers may still read when it is removed.
+    let remove = ShardRequest::Remove { force: true, batch: next.batch(&[&key]) };
+    next.send_shard(home, remove);
+    next.queue.push_back(Envelope::ToShard(home, ShardMessage::Quiesce));
+    next.queue.push_back(Envelope::ToClients(ClientsMessage::Quiesce));
+    let held_up = |envelope: &Envelope| matches!(envelope, Envelope::ToShard(to, ShardMessage::Peer(_)) if *to == host);
+    while let Some(place) = next.queue.iter().position(|envelope| !held_up(envelope)) {
+        next.deliver(place);
+    }
+    assert_eq!(next.shards_at_rest, 1, "a word to the other one is still under way");
+    next.settle();
+    assert_eq!(next.shards_at_rest, 2);
+    let offset_bytes = place.offset_bytes;
+    let held = next.export().shards[usize::from(host.0)].ranges.iter().any(|range| {
+        matches!(range, OwnedRange::Hold { place, left_ms, .. }
+            if place.offset_bytes == offset_bytes && *left_ms > 9_000)
+    });
+    assert!(held, "nobody else knows of its readers");
+}
+
+#[test]
+fn an_object_that_loses_a_replica_too_late_for_its_shard_is_handed_over_with_the_other() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(STORE, 1, SIZE_BYTES);
+    cluster.mount(STORE, 2, SIZE_BYTES);
+    let options = PutOptions { replicas: 2, ..PutOptions::default() };
+    let put = put_with(&mut cluster, b"k", MIB, &options);
+    assert_eq!(put.replicas.len(), 2);
+    cluster.queue.push_back(Envelope::ToShard(ShardId(0), ShardMessage::Quiesce));
+    cluster.settle();
+    let segment = memory(STORE, 2, 1).segment.segment;
+    cluster.send_pool(PoolRequest::Unmount { client: None, segment, grace_ms: 0 });
+    cluster.queue.push_back(Envelope::ToClients(ClientsMessage::Quiesce));
+    cluster.settle();
+    let mut next = cluster.restored(&cluster.export()).expect("sound");
+    next.pinging.insert(STORE, 1);
+    next.remount(STORE, vec![again(1)]).expect("the memory is the same");
+    assert_eq!(next.get(b"k").expect("readable").replicas.len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use mooring_actors::ShardId;
 use mooring_actors::pool::message::{PoolMessage, PoolOrder, PoolReply, PoolRequest};
-use mooring_actors::shard::message::ShardMessage;
+use mooring_actors::shard::message::{ShardMessage, ShardReply, ShardRequest};
 use mooring_proto::error::ErrorCode;
 use mooring_proto::message::inspect::{SegmentState, SegmentUse};
 use mooring_proto::message::segment::{MountRequest, Segment};
@@ -83,6 +83,28 @@ fn in_each_shard_a_lost_segment_is_unreadable_with_the_message_that_says_so() {
         cluster.put(WRITER, &key(number), KIB).expect("the key is free");
     }
     assert_eq!(cluster.totals().objects, 60);
+}
+
+#[test]
+fn a_put_whose_segment_is_lost_and_not_swept_yet_has_nothing_to_end() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(STORE, 1, 64 * MIB);
+    let put = cluster.put_start(WRITER, b"k", MIB).expect("there is room");
+    cluster.send_pool(PoolRequest::Unmount { client: None, segment: segment(1), grace_ms: 0 });
+    cluster.deliver(0);
+    cluster.deliver(0);
+    let (batch, sequences) = (cluster.batch(&[b"k"]), vec![put.sequence]);
+    let end = ShardRequest::PutEnd { incarnation: INCARNATION, batch, sequences };
+    let id = cluster.send_shard(ShardId(0), end);
+    let end = cluster.queue.pop_back().expect("it was sent just now");
+    cluster.queue.push_front(end);
+    cluster.deliver(0);
+    match cluster.take_shard_answer(id) {
+        ShardReply::Done(mut answers) => {
+            assert_eq!(code(answers.remove(0)), Some(ErrorCode::NotFound));
+        }
+        other => panic!("an end is answered with {other:?}"),
+    }
 }
 
 // R36
