@@ -82,6 +82,11 @@ impl Admin {
         let _ = self.serving.set(Serving { context, listener, readiness });
     }
 
+    /// Why requests are not answered yet, in one line for people.
+    pub(crate) fn why_not_ready(&self) -> String {
+        self.progress().why_not_ready()
+    }
+
     fn progress(&self) -> MutexGuard<'_, Progress> {
         // Each change is one step, so that a panic elsewhere leaves it whole.
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)

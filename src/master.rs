@@ -13,6 +13,7 @@ mod serve;
 mod settle;
 mod signals;
 mod start;
+mod supervisor;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};

@@ -17,6 +17,7 @@ use super::ports::{self, Ports, Quic, cannot_serve};
 use super::settle;
 use super::signals::{Asked, Signals};
 use super::start::{self, Begun};
+use super::supervisor::Supervisor;
 use crate::admin::{self, Admin};
 use crate::command::CommandError;
 use crate::frontend::Context;
@@ -36,9 +37,10 @@ pub(super) async fn serve(
     let admin = Admin::new();
     admin::start(admin_socket, admin.clone()).map_err(|error| cannot_serve(&error))?;
 
+    let supervisor = Arc::new(Supervisor::from_environment());
     let rpc = opened.as_ref().map(|opened| &opened.rpc);
     let Begun { config, seed, state, directory } =
-        begin(&options, &admin, rpc, &mut signals).await?;
+        begin(&options, &admin, rpc, &supervisor, &mut signals).await?;
     if options.handoff.is_some() && options.is_development() {
         tracing::info!(
             "--dev makes another certificate: only clients of this user here can come back"
@@ -79,11 +81,14 @@ pub(super) async fn serve(
     if is_restored {
         tokio::spawn(settle::tell_when_settled(context.clone()));
     }
+    supervisor.ready();
+    tokio::spawn(supervisor.clone().prove_life(context.clone()));
     while signals.next().await == Asked::Reload {
         if let Some(quic) = &mut quic {
             quic.reload();
         }
     }
+    supervisor.leaving();
     let handover = directory
         .zip(options.handoff)
         .map(|(directory, options)| Arc::new(Handover { directory, options, seed }));
@@ -98,14 +103,21 @@ async fn begin(
     options: &MasterOptions,
     admin: &Arc<Admin>,
     rpc: Option<&UdpSocket>,
+    supervisor: &Supervisor,
     signals: &mut Signals,
 ) -> Result<Begun, CommandError> {
-    let (owned, admin) = (options.clone(), admin.clone());
-    let begun = tokio::task::spawn_blocking(move || start::begin(&owned, &admin));
+    let (owned, shown) = (options.clone(), admin.clone());
+    let begun = tokio::task::spawn_blocking(move || start::begin(&owned, &shown));
     let keep_fresh = async {
         let mut ticks = tokio::time::interval(DISCARD_EVERY);
+        let mut told = String::new();
         loop {
             ticks.tick().await;
+            let status = admin.why_not_ready();
+            if status != told {
+                supervisor.status(&status);
+                told = status;
+            }
             if let Some(rpc) = rpc {
                 quic::discard_waiting(rpc);
             }

@@ -61,10 +61,21 @@ impl Process {
         process
     }
 
+    /// Starts a server with these variables in its environment, and does not wait.
+    pub(crate) fn starting_with(arguments: &[&str], variables: &[(&str, &str)]) -> Process {
+        let mut command = mooring(arguments);
+        command.envs(variables.iter().copied());
+        Process::spawn(command)
+    }
+
     fn starting_as(program: &Path, arguments: &[&str]) -> Process {
+        Process::spawn(called(program, arguments))
+    }
+
+    fn spawn(mut command: Command) -> Process {
         let directory = tempfile::tempdir().unwrap();
         let log = File::create(directory.path().join("log")).unwrap();
-        let child = called(program, arguments)
+        let child = command
             .arg("--ready-file")
             .arg(directory.path().join("ready.json"))
             .args(["--log-format", "json"])

@@ -19,5 +19,6 @@ mod peer;
 mod pool;
 mod process;
 mod store;
+mod supervisor;
 mod tls;
 mod wire;
