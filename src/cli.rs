@@ -5,11 +5,13 @@
 //! what is wrong ends the process with 2.
 
 mod environment;
+mod reference;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::bench::{self, BenchArgs};
 use crate::command::CommandError;
@@ -73,6 +75,9 @@ enum Command {
     Demo(Box<DemoArgs>),
     /// Print the effective configuration of a subcommand as TOML, with the source of each value
     Config(ConfigArgs),
+    /// Print the flags in Markdown, for the documents of operators
+    #[command(hide = true)]
+    Reference(ReferenceArgs),
 }
 
 #[derive(Args)]
@@ -80,6 +85,21 @@ struct MooncakeMasterArgs {
     /// Flags of Mooncake's master; --help lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
     flags: Vec<OsString>,
+}
+
+#[derive(Args)]
+struct ReferenceArgs {
+    /// Whose flags
+    #[arg(value_enum, value_name = "SUBJECT")]
+    subject: ReferenceSubject,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ReferenceSubject {
+    /// Every command, but for mooncake-master.
+    Flags,
+    /// Mooncake's master.
+    Mooncake,
 }
 
 #[derive(Args)]
@@ -217,7 +237,18 @@ fn dispatch(command: &Command) -> Result<ExitCode, CommandError> {
         Command::Bench(args) => bench::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Config(_) => Ok(ExitCode::SUCCESS),
+        Command::Reference(args) => print_reference(args.subject),
     }
+}
+
+fn print_reference(subject: ReferenceSubject) -> Result<ExitCode, CommandError> {
+    let text = match subject {
+        ReferenceSubject::Flags => reference::text(&environment::name_variables(Cli::command())),
+        ReferenceSubject::Mooncake => mooncake_master::reference(),
+    };
+    // A closed pipe is no reason for another exit code.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(ExitCode::SUCCESS)
 }
 
 impl Command {

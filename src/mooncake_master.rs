@@ -9,6 +9,7 @@ mod flags;
 mod given;
 mod help;
 mod map;
+mod reference;
 mod values;
 
 use std::ffi::{OsStr, OsString};
@@ -70,6 +71,11 @@ pub(crate) fn translate(
             Ok(Asked::Master { arguments: arguments.collect(), ineffective: plan.ineffective })
         }
     }
+}
+
+/// Every flag of that program and what becomes of it, in Markdown.
+pub(crate) fn reference() -> String {
+    reference::text()
 }
 
 /// The flags of `mooring master` and of every subcommand.

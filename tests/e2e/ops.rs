@@ -4,6 +4,7 @@
 mod expression;
 mod generated;
 mod metrics;
+mod reference;
 mod watching;
 
 use std::fs;

@@ -1,0 +1,28 @@
+//! Every flag of that program and what becomes of it, in Markdown.
+
+use std::fmt::Write as _;
+
+use super::flags::{FLAGS, Fate};
+
+/// A table in the order of the names.
+pub(super) fn text() -> String {
+    let mut text = "| flag | default | what becomes of it |\n| --- | --- | --- |\n".to_owned();
+    for flag in &FLAGS {
+        let default =
+            if flag.default.is_empty() { String::new() } else { format!("`{}`", flag.default) };
+        let fate = match flag.fate {
+            Fate::Mapped => "works".to_owned(),
+            Fate::NoEffect(why) => format!("no effect: {why}"),
+            Fate::Only(accepted, advice) => format!("{}: {advice}", refused(accepted)),
+        };
+        let _ = writeln!(text, "| `--{}` | {default} | {fate} |", flag.name);
+    }
+    text
+}
+
+fn refused(accepted: &[&str]) -> String {
+    let shown =
+        |value: &&str| if value.is_empty() { "nothing".to_owned() } else { format!("`{value}`") };
+    let accepted: Vec<String> = accepted.iter().map(shown).collect();
+    format!("**refused**, but for {}", accepted.join(", "))
+}
