@@ -3,6 +3,7 @@
 
 mod expression;
 mod generated;
+mod manifests;
 mod metrics;
 mod reference;
 mod watching;
