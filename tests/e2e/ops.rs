@@ -1,6 +1,7 @@
 //! What stands in `ops/` against the real binary: a document, a dashboard or a manifest that names what
 //! is not there is worse than none.
 
+mod documents;
 mod expression;
 mod generated;
 mod manifests;
