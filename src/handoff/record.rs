@@ -1,5 +1,7 @@
 //! One range as bytes; see [`format`](super::format) for the layout.
 
+mod head;
+
 use mooring_actors::handoff::{ObjectRecord, RangePlace, RangeRecord, SideRecord};
 use mooring_proto::ClientId;
 
@@ -8,6 +10,7 @@ use super::format::{
     HAS_FIELDS, HAS_LEASE, HAS_REPLICAS, HAS_SEGMENT, HAS_SOFT_PIN, IS_HARD_PINNED, KIND_HOLD,
     KIND_MASK, KIND_OBJECT, KIND_REPLICA, OBJECT_BITS,
 };
+use head::{HEAD_BYTES_MAX, Head};
 
 /// A record that was decoded, with its key still in the chunk. It is copied where a record that
 /// borrows the chunk could not be kept.
@@ -113,10 +116,38 @@ pub(super) enum RecordFault {
     NotUnderstood(&'static str, u64),
 }
 
-/// Appends a record. `before` is the place of the record before it in the same chunk.
+/// Appends a record. `before` is the place of the record before it in the same chunk: by reference,
+/// because a copy of what was written in parts just now waits for these.
 #[inline]
-pub(super) fn encode(record: &RangeRecord<'_>, before: Option<RangePlace>, chunk: &mut Vec<u8>) {
-    let mut head = Head::new();
+pub(super) fn encode(record: &RangeRecord<'_>, before: Option<&RangePlace>, chunk: &mut Vec<u8>) {
+    let object = match record {
+        RangeRecord::Object(object) => Some(object),
+        RangeRecord::Replica { .. } | RangeRecord::Hold { .. } => None,
+    };
+    let side = object.map(|object| &object.side).filter(|side| !side.is_empty());
+    let start = chunk.len();
+    // Written in place: to gather it elsewhere and copy it waits for all the small writes.
+    chunk.extend_from_slice(&[0; HEAD_BYTES_MAX]);
+    let room = chunk.last_chunk_mut().expect("so many bytes were just appended");
+    let length = encode_head(record, side.is_some(), before, room);
+    chunk.truncate(start + length);
+    if let Some(object) = object {
+        chunk.extend_from_slice(object.key);
+    }
+    if let Some(side) = side {
+        encode_fields(side, chunk);
+    }
+}
+
+/// Writes everything of a record but its key and its fields; gives the length.
+#[inline]
+fn encode_head(
+    record: &RangeRecord<'_>,
+    has_side: bool,
+    before: Option<&RangePlace>,
+    room: &mut [u8; HEAD_BYTES_MAX],
+) -> usize {
+    let mut head = Head::new(room);
     match record {
         RangeRecord::Object(object) => {
             let mut bits = KIND_OBJECT;
@@ -124,7 +155,6 @@ pub(super) fn encode(record: &RangeRecord<'_>, before: Option<RangePlace>, chunk
             bits |= if object.soft_pin_left_ms.is_some() { HAS_SOFT_PIN } else { 0 };
             bits |= if object.hard_pin { IS_HARD_PINNED } else { 0 };
             bits |= if object.replicas != 1 { HAS_REPLICAS } else { 0 };
-            let has_side = object.side != SideRecord::default();
             bits |= if has_side { HAS_FIELDS } else { 0 };
             head.place(bits, object.place, before);
             head.varint(object.size_bytes);
@@ -140,24 +170,18 @@ pub(super) fn encode(record: &RangeRecord<'_>, before: Option<RangePlace>, chunk
                 head.byte(object.replicas);
             }
             head.varint(object.key.len() as u64);
-            head.append_to(chunk);
-            chunk.extend_from_slice(object.key);
-            if has_side {
-                encode_fields(&object.side, chunk);
-            }
         }
         RangeRecord::Replica { place, ordinal } => {
             head.place(KIND_REPLICA, *place, before);
             head.varint(*ordinal);
-            head.append_to(chunk);
         }
         RangeRecord::Hold { place, length_bytes, left_ms } => {
             head.place(KIND_HOLD, *place, before);
             head.varint(*length_bytes);
             head.varint(*left_ms);
-            head.append_to(chunk);
         }
     }
+    head.length()
 }
 
 /// Decodes the record at a place in a chunk; gives it with the place of the next one.
@@ -285,90 +309,9 @@ const TAG_GROUP: u64 = 17;
 /// All fields with their tags and lengths, but for the name of the group.
 const FIELDS_BYTES: usize = 18 + 10 + 3 + 4;
 
-/// Everything of a record but its key, gathered on the stack so that the chunk grows once.
-struct Head {
-    bytes: [u8; HEAD_BYTES_MAX],
-    length: usize,
-}
-
-impl Head {
-    #[inline]
-    fn new() -> Head {
-        Head { bytes: [0; HEAD_BYTES_MAX], length: 0 }
-    }
-
-    /// Appends it. A copy of always the same length takes less time than one of the right length.
-    #[inline]
-    fn append_to(&self, chunk: &mut Vec<u8>) {
-        let end = chunk.len() + self.length;
-        chunk.extend_from_slice(&self.bytes);
-        chunk.truncate(end);
-    }
-
-    #[inline]
-    fn byte(&mut self, byte: u8) {
-        self.bytes[self.length] = byte;
-        self.length += 1;
-    }
-
-    #[inline]
-    fn varint(&mut self, value: u64) {
-        if value < 0x80 {
-            self.byte(value as u8);
-        } else if value >> 56 == 0 {
-            self.middle_varint(value);
-        } else {
-            self.long_varint(value);
-        }
-    }
-
-    /// Of two to eight bytes, all of which are made and written together.
-    #[inline]
-    fn middle_varint(&mut self, value: u64) {
-        let length = value.ilog2() as usize / 7 + 1;
-        // 56 bits become two times 28, four times fourteen, and eight times seven.
-        let halves = value & 0x0fff_ffff | (value & 0x00ff_ffff_f000_0000) << 4;
-        let fourteens = halves & 0x0000_3fff_0000_3fff | (halves & 0x0fff_c000_0fff_c000) << 2;
-        let sevens = fourteens & 0x007f_007f_007f_007f | (fourteens & 0x3f80_3f80_3f80_3f80) << 1;
-        let all_but_last = 0x0080_8080_8080_8080 & ((1 << (8 * (length - 1))) - 1);
-        let bytes = (sevens | all_but_last).to_le_bytes();
-        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(&bytes);
-        self.length += length;
-    }
-
-    fn long_varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.byte(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.byte(value as u8);
-    }
-
-    #[inline]
-    fn place(&mut self, bits: u8, place: RangePlace, before: Option<RangePlace>) {
-        match before.filter(|before| before.segment == place.segment) {
-            Some(before) => {
-                self.byte(bits);
-                // The writer refuses what is out of order before it comes here.
-                self.varint(place.offset_bytes.saturating_sub(before.offset_bytes));
-            }
-            None => {
-                self.byte(bits | HAS_SEGMENT);
-                self.varint(u64::from(place.segment));
-                self.varint(place.offset_bytes);
-            }
-        }
-    }
-}
-
-/// The bits, the replicas, two varints of 32 bits and six of 64, and what the last of them writes beyond
-/// its end.
-const HEAD_BYTES_MAX: usize = 1 + 1 + 2 * 5 + 6 * 10 + 8;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handoff::bytes::put_varint;
 
     /// An object without a key at an offset, with a block of fields.
     fn with_fields(fields: &[u8]) -> Vec<u8> {
@@ -376,22 +319,6 @@ mod tests {
         bytes.push(u8::try_from(fields.len()).unwrap());
         bytes.extend_from_slice(fields);
         bytes
-    }
-
-    #[test]
-    fn a_head_has_the_varints_of_the_format() {
-        for shift in 0..64 {
-            for value in [1 << shift, (1 << shift) - 1, u64::MAX >> shift] {
-                let mut head = Head::new();
-                let (mut found, mut expected) = (Vec::new(), Vec::new());
-                for value in [value, 5, value] {
-                    head.varint(value);
-                    put_varint(&mut expected, value);
-                }
-                head.append_to(&mut found);
-                assert_eq!(found, expected, "{value}");
-            }
-        }
     }
 
     #[test]

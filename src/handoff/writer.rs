@@ -116,7 +116,7 @@ impl<O: Output> ShardFileWriter<O> {
     fn take(&mut self, record: &RangeRecord<'_>) -> Result<(), ExportError> {
         self.check(record)?;
         let place = record.place();
-        encode(record, self.before, &mut self.chunk.bytes);
+        encode(record, self.before.as_ref(), &mut self.chunk.bytes);
         (self.last, self.before) = (Some(place), Some(place));
         self.chunk.records += 1;
         self.file.ranges += 1;
@@ -161,7 +161,14 @@ impl<O: Output> RecordSink for ShardFileWriter<O> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        self.take(record).inspect_err(|error| self.failure = Some(error.clone()))
+        // The outcome is made anew: to pass that of `take` on costs more than an object's varints.
+        match self.take(record) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.failure = Some(error.clone());
+                Err(error)
+            }
+        }
     }
 
     /// The counts must be those of the records that came. The file can be published after it.

@@ -120,10 +120,16 @@ impl Ledger {
     }
 
     /// What the next master is told of an object.
+    #[inline]
     pub(super) fn side_record(&self, object: ObjectHandle) -> SideRecord<'_> {
-        if !self.objects().has_side(object) {
-            return SideRecord::default();
+        if self.objects().has_side(object) {
+            self.gather_side(object)
+        } else {
+            SideRecord::default()
         }
+    }
+
+    fn gather_side(&self, object: ObjectHandle) -> SideRecord<'_> {
         SideRecord {
             writer: self.writer(object),
             checksum: self.checksum(object),
@@ -133,10 +139,14 @@ impl Ledger {
     }
 
     /// Takes over what the master before has told of an object.
+    #[inline]
     pub(super) fn restore_side(&mut self, object: ObjectHandle, record: &SideRecord<'_>) {
-        if *record == SideRecord::default() {
-            return;
+        if !record.is_empty() {
+            self.note_side(object, record);
         }
+    }
+
+    fn note_side(&mut self, object: ObjectHandle, record: &SideRecord<'_>) {
         self.note_data_type(object, record.data_type);
         if let Some(writer) = record.writer {
             self.note_writer(object, writer);
