@@ -70,6 +70,7 @@
 
 mod ahead;
 mod bytes;
+mod checksum;
 mod chunks;
 mod clear;
 mod deadline;

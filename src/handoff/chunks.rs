@@ -7,6 +7,7 @@ use std::thread::{Builder, JoinHandle};
 
 use mooring_actors::handoff::ExportError;
 
+use super::checksum;
 use super::format::{CHUNK_BYTES_MAX, CHUNK_HEADER_BYTES};
 
 /// Where the bytes of a file go.
@@ -171,7 +172,7 @@ impl<O: Output> Written<O> {
 /// The checksum of a file with one more chunk: its first four bytes, which are the checksum of the
 /// others, and those. The payload is not looked at again.
 pub(super) fn add_chunk(file: u32, first: &[u8; 4], others: u32, others_bytes: usize) -> u32 {
-    crc32c::crc32c_combine(crc32c::crc32c_append(file, first), others, others_bytes)
+    checksum::of_both(crc32c::crc32c_append(file, first), others, others_bytes)
 }
 
 pub(super) fn write_error(name: &str, error: &io::Error) -> ExportError {
