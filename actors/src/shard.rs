@@ -41,3 +41,4 @@ mod vacate;
 mod writer;
 
 pub use choice::AllocationStrategy;
+pub use prefetch::prefetch;

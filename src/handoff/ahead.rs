@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, Scope};
 
 use mooring_actors::handoff::RangeRecord;
+use mooring_actors::shard::prefetch;
 
 use super::ReadError;
 use super::reader::ShardFileReader;
@@ -14,15 +15,11 @@ use super::record::{Body, Parsed};
 /// follows. The thread also takes care of the keys, which are most of the bytes: what becomes of
 /// each of them, a `K`, comes with its object, whose record has no key any more.
 ///
-/// The thread ends with the file, with a fault, or soon after this is dropped. What was read must not
-/// be used before [`next`](Self::next) has given `None`.
+/// The thread ends with the file, with a fault, or soon after this is dropped.
 pub(crate) struct ReadAhead<K, E> {
     filled: Receiver<Message<K, E>>,
     /// Used up, for the thread to fill again.
     empty: SyncSender<Batch<K>>,
-    batch: Batch<K>,
-    position: usize,
-    end: Option<Result<(), E>>,
 }
 
 /// The records of one chunk, and what stands in the tagged fields of those that have any.
@@ -42,7 +39,7 @@ enum Message<K, E> {
     End(Result<(), E>),
 }
 
-impl<K: Copy + Send, E: Clone + Send + From<ReadError>> ReadAhead<K, E> {
+impl<K: Copy + Send, E: Send + From<ReadError>> ReadAhead<K, E> {
     /// Begins to read. The thread calls `keep` with the key of each object, in their order.
     ///
     /// # Errors
@@ -58,8 +55,7 @@ impl<K: Copy + Send, E: Clone + Send + From<ReadError>> ReadAhead<K, E> {
     {
         let (fill, filled) = sync_channel(BATCHES);
         let (empty, used) = sync_channel(BATCHES);
-        // The last one is the first to be taken from.
-        for _ in 1..BATCHES {
+        for _ in 0..BATCHES {
             // There is room for all of them.
             let _ = empty.try_send(Batch::new());
         }
@@ -68,45 +64,37 @@ impl<K: Copy + Send, E: Clone + Send + From<ReadError>> ReadAhead<K, E> {
             .name("restore-read".to_owned())
             .spawn_scoped(scope, move || read_all(reader, keep, &used, &fill))
             .map_err(|error| ReadError::io(&name, &error))?;
-        Ok(ReadAhead { filled, empty, batch: Batch::new(), position: 0, end: None })
+        Ok(ReadAhead { filled, empty })
     }
 
-    /// The next record, with what became of its key if it is of an object; `None` once all came and
-    /// the file is what was written.
+    /// Gives each record to `take`, with what became of its key if it is of an object, until all came
+    /// and the file is what was written. What was taken must not be used before.
     ///
     /// # Errors
-    /// As [`ShardFileReader::next`], and what `keep` says. Every further call gives the same error.
-    #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<(RangeRecord<'_>, Option<K>)>, E> {
-        while self.position == self.batch.records.len() {
-            if !self.receive()? {
-                return Ok(None);
+    /// As [`ShardFileReader::next`], and what `keep` and `take` say.
+    pub(crate) fn for_each(
+        self,
+        mut take: impl FnMut(&RangeRecord<'_>, Option<K>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        loop {
+            let batch = match self.filled.recv() {
+                Ok(Message::Batch(batch)) => batch,
+                Ok(Message::End(end)) => return end,
+                Err(_) => {
+                    return Err(ReadError::corrupt("a file", "was not read to its end").into());
+                }
+            };
+            let Batch { records, fields } = &batch;
+            for (position, (parsed, key)) in records.iter().enumerate() {
+                // They were written by another processor, which takes its time to give them away.
+                if let Some((parsed, key)) = records.get(position + AHEAD) {
+                    prefetch(parsed);
+                    prefetch(key);
+                }
+                take(&parsed.view(fields), *key)?;
             }
-        }
-        let (parsed, key) = &self.batch.records[self.position];
-        self.position += 1;
-        Ok(Some((parsed.view(&self.batch.fields), *key)))
-    }
-
-    /// Waits for the next batch; whether there is one.
-    #[cold]
-    fn receive(&mut self) -> Result<bool, E> {
-        if let Some(end) = &self.end {
-            return end.clone().map(|()| false);
-        }
-        match self.filled.recv() {
-            Ok(Message::Batch(batch)) => {
-                self.position = 0;
-                let used = std::mem::replace(&mut self.batch, batch);
-                // The thread may have come to the end and be gone.
-                let _ = self.empty.try_send(used);
-                Ok(true)
-            }
-            Ok(Message::End(end)) => {
-                self.end = Some(end.clone());
-                end.map(|()| false)
-            }
-            Err(_) => Err(ReadError::corrupt("a file", "was not read to its end").into()),
+            // The thread may have come to the end and be gone.
+            let _ = self.empty.try_send(batch);
         }
     }
 }
@@ -153,6 +141,9 @@ fn read_batch<R: Read, K, E: From<ReadError>>(
 /// One that is taken from, one that is filled, and one between them so that neither end waits for
 /// the other's slower records. With a 96-byte key each is about 1 MiB.
 const BATCHES: usize = 3;
+
+/// So many records before its turn one is asked for: each takes a good hundred nanoseconds.
+const AHEAD: usize = 6;
 
 #[cfg(test)]
 mod tests;

@@ -140,25 +140,25 @@ impl Source<'_> {
 
 /// Lays the records of one file down in its shard.
 fn lay_all(
-    mut ahead: ReadAhead<StoredKey, Cause>,
+    ahead: ReadAhead<StoredKey, Cause>,
     restore: &mut ShardRestore,
     failed: &AtomicBool,
 ) -> Result<(), Cause> {
     let mut prefault = Prefault::default();
     let mut ranges = 0_u64;
-    while let Some((record, key)) = ahead.next()? {
+    ahead.for_each(|record, key| {
         prefault.expect(RECORDS_BYTES);
-        let laid = match (&record, key) {
+        let laid = match (record, key) {
             (RangeRecord::Object(object), Some(key)) => restore.lay_object(object, key),
-            _ => restore.range(&record),
+            _ => restore.range(record),
         };
         laid.map_err(|error| unsound(&error))?;
         ranges += 1;
         if ranges.is_multiple_of(LOOK_EVERY) && failed.load(Ordering::Relaxed) {
             return Err(Cause::new(Reason::Corrupt, "another file is of no use"));
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Builds one share here, where memory was freed for it, and each other one on a thread of its own.

@@ -3,7 +3,7 @@
 /// Asks the processor to load the cache line in which `value` begins. Changes nothing else; where
 /// there is no such hint it does nothing.
 #[inline(always)]
-pub(crate) fn prefetch<T>(value: &T) {
+pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -38,6 +38,13 @@ pub(crate) struct RestoredObject {
     sequence: u64,
 }
 
+impl RestoredObject {
+    fn new(handle: ObjectHandle, object: &ObjectRecord<'_>) -> RestoredObject {
+        let (size_bytes, sequence) = (object.size_bytes, object.sequence);
+        RestoredObject { handle, size_bytes, sequence }
+    }
+}
+
 /// A range of an own object in a span of another shard.
 pub(crate) type AlienRange = RangeHandle;
 
@@ -169,9 +176,10 @@ impl ShardRestore {
         let segment = self.segment(object.place)?;
         let ordinal = self.objects;
         let range = self.lay_used(segment, object.place, object.size_bytes)?;
-        let restored = self.stored_object(range, key, object)?;
+        let handle = self.stored_object(range, key, object)?;
         if let Some(missing) = object.replicas.checked_sub(1).filter(|left| *left > 0) {
-            self.several.insert(ordinal, Several { object: restored, missing });
+            let object = RestoredObject::new(handle, object);
+            self.several.insert(ordinal, Several { object, missing });
         }
         Ok(())
     }
@@ -215,15 +223,18 @@ impl ShardRestore {
         object: &ObjectRecord<'_>,
     ) -> Result<RestoredObject, RestoreError> {
         let key = self.keys.add(object.key)?;
-        self.stored_object(range, key, object)
+        let handle = self.stored_object(range, key, object)?;
+        Ok(RestoredObject::new(handle, object))
     }
 
+    /// Gives the handle alone: a larger outcome would be copied on the way to whoever asks, which for
+    /// millions of objects is felt.
     fn stored_object(
         &mut self,
         range: RangeHandle,
         key: StoredKey,
         object: &ObjectRecord<'_>,
-    ) -> Result<RestoredObject, RestoreError> {
+    ) -> Result<ObjectHandle, RestoreError> {
         if object.size_bytes == 0 || object.size_bytes > OBJECT_BYTES_MAX {
             let fault = format!("an object of {} bytes", object.size_bytes);
             return Err(RestoreError::Dangling(fault));
@@ -253,8 +264,7 @@ impl ShardRestore {
         }
         self.shard.ledger.restore_side(handle, &object.side);
         self.objects += 1;
-        let (size_bytes, sequence) = (object.size_bytes, object.sequence);
-        Ok(RestoredObject { handle, size_bytes, sequence })
+        Ok(handle)
     }
 
     /// Gives a range that was laid down to an object as another replica.

@@ -20,15 +20,14 @@ fn read_ahead<R: Read + Send>(file: &ShardFile, input: R) -> Result<Vec<Owned>, 
     let mut keys = Vec::new();
     let mut records = Vec::new();
     thread::scope(|scope| {
-        let mut ahead = ReadAhead::start(scope, reader, |key| {
+        let ahead = ReadAhead::start(scope, reader, |key| {
             keys.push(key.to_vec());
             Ok::<_, ReadError>(keys.len() - 1)
         })?;
-        while let Some((record, key)) = ahead.next()? {
-            records.push((Owned::of(&record), key));
-        }
-        assert!(matches!(ahead.next(), Ok(None)), "the end stays the end");
-        Ok(())
+        ahead.for_each(|record, key| {
+            records.push((Owned::of(record), key));
+            Ok(())
+        })
     })?;
     let whole = records.into_iter().map(|(record, key)| match (record, key) {
         (Owned::Object { fields, .. }, Some(key)) => {
@@ -51,7 +50,7 @@ fn what_is_read_ahead_is_what_was_written() {
 }
 
 #[test]
-fn damage_anywhere_ends_in_an_error_and_stays_one() {
+fn damage_anywhere_ends_in_an_error() {
     let (file, bytes) = file(0, &long());
     for position in (40..bytes.len()).step_by(bytes.len() / 20) {
         let mut damaged = bytes.clone();
@@ -70,35 +69,29 @@ fn a_key_that_cannot_be_kept_ends_the_reading() {
     let mut kept = 0;
     let refused = ReadError::corrupt("a key", "is too much");
     thread::scope(|scope| {
-        let mut ahead = ReadAhead::start(scope, reader, |_| {
+        let ahead = ReadAhead::start(scope, reader, |_| {
             kept += 1;
             if kept <= 20_000 { Ok(()) } else { Err(ReadError::corrupt("a key", "is too much")) }
         })
         .unwrap();
-        let error = loop {
-            match ahead.next() {
-                Ok(record) => assert!(record.is_some(), "the file does not end before the fault"),
-                Err(error) => break error,
-            }
-        };
-        assert_eq!(error, refused);
-        assert_eq!(ahead.next().unwrap_err(), refused);
+        assert_eq!(ahead.for_each(|_, _| Ok(())).unwrap_err(), refused);
     });
     assert_eq!(kept, 20_001);
 }
 
 #[test]
-fn reading_stops_when_nobody_takes_the_records() {
+fn reading_stops_when_a_record_is_refused() {
     let (file, bytes) = file(0, &long());
     let mut kept = 0;
     let reader = ShardFileReader::new(Cursor::new(bytes), &file, WRITER, Deadline::NEVER).unwrap();
     thread::scope(|scope| {
-        let mut ahead = ReadAhead::start(scope, reader, |_| {
+        let ahead = ReadAhead::start(scope, reader, |_| {
             kept += 1;
             Ok::<_, ReadError>(())
         })
         .unwrap();
-        assert!(ahead.next().unwrap().is_some());
+        let refused = ReadError::corrupt("a record", "is refused");
+        assert_eq!(ahead.for_each(|_, _| Err(refused.clone())).unwrap_err(), refused);
     });
     assert!(kept <= 30_000, "the scope has ended, so the thread has");
 }

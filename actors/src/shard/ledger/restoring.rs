@@ -31,6 +31,7 @@ pub(in crate::shard) struct KeyTwice;
 impl Ledger {
     /// Takes an object over from the master before. All of them are leased from the moment of
     /// serving.
+    #[inline]
     pub(in crate::shard) fn restore_object(
         &mut self,
         segments: &mut Segments,

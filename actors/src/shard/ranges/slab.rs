@@ -34,6 +34,7 @@ impl Slab {
     /// Stores `node` and returns its handle.
     ///
     /// Panics at 2^32 − 1 nodes, which would take 128 GiB.
+    #[inline]
     pub(super) fn insert(&mut self, node: Node) -> RangeHandle {
         self.live += 1;
         let handle = self.vacant;
@@ -70,6 +71,7 @@ impl Slab {
         self[node.next].granule() - node.granule()
     }
 
+    #[inline]
     fn insert_fresh(&mut self, node: Node) -> RangeHandle {
         let handle = RangeHandle(self.fresh);
         assert!(!handle.is_none(), "the slab of ranges is full");

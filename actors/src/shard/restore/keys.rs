@@ -36,6 +36,7 @@ impl RestoredKeys {
     ///
     /// # Errors
     /// When no key has this length, or there is no room for another key.
+    #[inline]
     pub fn add(&mut self, key: &[u8]) -> Result<StoredKey, RestoreError> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Err(RestoreError::Key(format!("a key of {} bytes", key.len())));
