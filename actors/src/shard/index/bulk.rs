@@ -14,7 +14,20 @@ use super::{GROUP_PAGES, Index, ObjectHandle, SPLIT_LIVE, page_of, round_of};
 pub(crate) struct IndexBuilder {
     /// By the low bits of their tags.
     parts: Vec<Vec<Slot>>,
+    /// The latest of each part, which are not among the others yet.
+    lines: Box<[Line]>,
+    /// How many these are, for each part.
+    waiting: [u8; PARTS],
     built: Option<BuiltIndex>,
+}
+
+/// Handles on their way to a part. Each part ends in a page of its own, and a single write there
+/// waits for the address of that page; so handles go there by the cache line, and wait in lines that
+/// stand side by side.
+#[derive(Clone)]
+#[repr(align(64))]
+struct Line {
+    slots: [Slot; LINE_SLOTS],
 }
 
 impl IndexBuilder {
@@ -25,13 +38,32 @@ impl IndexBuilder {
         // Random shares are hardly ever further apart.
         let capacity = fair + 5 * fair.isqrt() + 8;
         let parts = (0..PARTS).map(|_| Vec::with_capacity(capacity)).collect();
-        IndexBuilder { parts, built: None }
+        let line = Line { slots: [Slot::EMPTY; LINE_SLOTS] };
+        let lines = vec![line; PARTS].into_boxed_slice();
+        IndexBuilder { parts, lines, waiting: [0; PARTS], built: None }
     }
 
     /// Adds a handle.
     #[inline]
     pub(crate) fn add(&mut self, tag: u32, handle: ObjectHandle) {
-        self.parts[tag as usize % PARTS].push(Slot { tag, handle });
+        let part = tag as usize % PARTS;
+        let latest = usize::from(self.waiting[part]);
+        self.lines[part].slots[latest % LINE_SLOTS] = Slot { tag, handle };
+        if latest + 1 == LINE_SLOTS {
+            self.parts[part].extend_from_slice(&self.lines[part].slots);
+            self.waiting[part] = 0;
+        } else {
+            self.waiting[part] += 1;
+        }
+    }
+
+    /// All handles by part.
+    fn take_parts(&mut self) -> Vec<Vec<Slot>> {
+        let mut parts = std::mem::take(&mut self.parts);
+        for ((part, line), waiting) in parts.iter_mut().zip(&*self.lines).zip(&mut self.waiting) {
+            part.extend_from_slice(&line.slots[..usize::from(std::mem::take(waiting))]);
+        }
+        parts
     }
 
     /// Builds the index of all handles. `build_all` is given shares of the work, about as many as this, and
@@ -41,7 +73,7 @@ impl IndexBuilder {
         shares: usize,
         build_all: impl FnOnce(Vec<IndexShare>) -> Vec<BuiltShare>,
     ) {
-        let parts = std::mem::take(&mut self.parts);
+        let parts = self.take_parts();
         let len = parts.iter().map(Vec::len).sum::<usize>();
         let pages = len.div_ceil(SPLIT_LIVE).max(1);
         if pages < PARTS {
@@ -164,7 +196,8 @@ impl fmt::Debug for BuiltShare {
 
 impl fmt::Debug for IndexBuilder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let len = self.parts.iter().map(Vec::len).sum::<usize>();
+        let waiting = self.waiting.iter().map(|waiting| usize::from(*waiting));
+        let len = self.parts.iter().map(Vec::len).chain(waiting).sum::<usize>();
         formatter.debug_struct("IndexBuilder").field("len", &len).finish_non_exhaustive()
     }
 }
@@ -201,3 +234,6 @@ fn sort_by_page(
 /// As many as a group has pages, so that each part fills one page of each group. With 25 million
 /// objects a part is 800 KB, and its pages are 120.
 const PARTS: usize = GROUP_PAGES;
+
+/// As many as fill a cache line.
+const LINE_SLOTS: usize = 64 / size_of::<Slot>();
