@@ -27,6 +27,7 @@ mod fetch;
 mod link;
 mod liveness;
 mod mounts;
+pub mod packets;
 mod put;
 mod replica;
 mod requests;

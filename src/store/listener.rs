@@ -5,11 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mooring_proto::client::packets;
 use mooring_proto::close;
 use mooring_proto::limits::{REPLY_WRITE_TIMEOUT_MS, REQUEST_READ_TIMEOUT_MS};
 use mooring_proto::message::session::ALPN_STORE;
 use quinn::{Connection, Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, VarInt};
-use quinn::{IdleTimeout, ServerConfig, TokioRuntime, TransportConfig};
+use quinn::{IdleTimeout, ServerConfig, TransportConfig};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::time::timeout;
 use tracing::{debug, warn};
@@ -34,10 +35,8 @@ pub(crate) fn open(
         None => bind((Ipv6Addr::UNSPECIFIED, port).into())
             .or_else(|_| bind((Ipv4Addr::UNSPECIFIED, port).into())),
     };
-    let opened = socket.and_then(|socket| {
-        let runtime = Arc::new(TokioRuntime);
-        Endpoint::new(EndpointConfig::default(), Some(config), socket, runtime)
-    });
+    let opened =
+        socket.and_then(|socket| packets::open(EndpointConfig::default(), Some(config), socket));
     opened.map_err(|error| {
         let address = address.map_or("any address".to_owned(), |address| address.to_string());
         let attempt = format!("cannot open UDP port {port} on {address} (--data-port)");
@@ -179,6 +178,7 @@ fn transport() -> TransportConfig {
         .max_idle_timeout(Some(idle_timeout))
         .datagram_receive_buffer_size(None)
         .initial_rtt(INITIAL_RTT);
+    packets::configure(&mut transport);
     transport
 }
 

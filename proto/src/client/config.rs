@@ -33,8 +33,9 @@ pub struct ClientConfig {
     pub max_in_flight: usize,
     /// The largest object that `fetch` takes into memory, in bytes; larger ones are refused.
     pub fetch_bytes_max: u64,
-    /// The size of the first QUIC packets, in bytes, 1,200 to 65,000. The default fits an Ethernet
-    /// frame; lower it where an overlay network takes its share of the frame.
+    /// The size of the first QUIC packets, in bytes, 1,200 to 8,952. The default fits an Ethernet
+    /// frame; lower it where an overlay network takes its share of the frame. Later ones are as large
+    /// as the network is found to carry, up to 8,952 bytes.
     pub initial_mtu_bytes: u16,
 }
 
@@ -89,11 +90,11 @@ const MAX_IN_FLIGHT: usize = 64;
 /// Above any block of a cache, below what a machine that reads blocks has.
 const FETCH_BYTES_MAX: u64 = 8 << 30;
 
-/// An Ethernet frame less the headers of IPv6 and UDP: what discovery would find in the end.
+/// An Ethernet frame less the headers of IPv6 and UDP, which nearly every network carries.
 const INITIAL_MTU_BYTES: u16 = 1_452;
 
 /// The smallest packet that every QUIC path carries.
 const INITIAL_MTU_BYTES_MIN: u16 = 1_200;
 
-/// Below the largest UDP payload.
-const INITIAL_MTU_BYTES_MAX: u16 = 65_000;
+/// What discovery would find at most.
+const INITIAL_MTU_BYTES_MAX: u16 = super::packets::PACKET_BYTES_MAX;

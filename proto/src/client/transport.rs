@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
-use quinn::{Endpoint, EndpointConfig, IdleTimeout, TokioRuntime, TransportConfig, VarInt};
+use quinn::{Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt};
 use socket2::{Domain, Protocol, Socket, Type};
+
+use super::packets;
 
 /// A new endpoint on a new local port. Each connection gets its own: packet filters may remember
 /// for minutes where an old port led, and servers spread connections over threads by the port.
@@ -23,7 +24,7 @@ pub fn endpoint_towards(address: SocketAddr) -> io::Result<Endpoint> {
     let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
     let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
     socket.bind(&local.into())?;
-    Endpoint::new(EndpointConfig::default(), None, socket.into(), Arc::new(TokioRuntime))
+    packets::open(EndpointConfig::default(), None, socket.into())
 }
 
 /// The parameters of a connection that may be silent for `idle_timeout`.
@@ -41,6 +42,7 @@ pub fn transport_config(initial_mtu_bytes: u16, idle_timeout: Duration) -> Trans
         .initial_rtt(INITIAL_RTT)
         .initial_mtu(initial_mtu_bytes)
         .datagram_receive_buffer_size(None);
+    packets::configure(&mut transport);
     transport
 }
 

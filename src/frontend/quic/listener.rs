@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use mooring_proto::client::packets;
 use mooring_proto::close;
 use mooring_proto::message::session::ALPN_MASTER;
-use quinn::{Endpoint, Incoming, ServerConfig, TokioRuntime, VarInt};
+use quinn::{Endpoint, Incoming, ServerConfig, VarInt};
 
 use super::connection::{self, REQUESTS_MAX, Shared};
 use super::sessions::{Sessions, call_for_attention};
@@ -70,11 +71,10 @@ impl Listener {
                 error,
             })?),
         };
-        let endpoint = Endpoint::new(
+        let endpoint = packets::open(
             transport::endpoint_config(reset_key),
             Some(server_config(tls, options.client_ttl)?),
             socket,
-            Arc::new(TokioRuntime),
         )?;
         let budget = Budget::new(ALL_BYTES_MAX);
         let sessions = Arc::new(Sessions::new(context.core.clone()));

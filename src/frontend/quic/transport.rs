@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mooring_proto::client::packets;
 use quinn::{
     ConnectionId, ConnectionIdGenerator, EndpointConfig, IdleTimeout, TransportConfig, VarInt,
 };
@@ -21,6 +22,7 @@ pub(crate) fn server_transport(client_ttl: Duration, requests_max: u32) -> Trans
         .initial_rtt(INITIAL_RTT)
         .keep_alive_interval(Some(KEEP_ALIVE))
         .max_idle_timeout(Some(idle_timeout(client_ttl)));
+    packets::configure(&mut transport);
     transport
 }
 
