@@ -7,6 +7,7 @@ mod bounded;
 pub mod data;
 pub mod inspect;
 pub mod object;
+pub mod replicas;
 pub mod segment;
 pub mod session;
 

@@ -416,7 +416,7 @@ fn put_start_reply() -> PutStartReply {
         incarnation: INCARNATION,
         segment_epoch: 7,
         discard_timeout_ms: 30_000,
-        items: vec![Ok(PutStartGrant { sequence: 300, replicas: vec![PLACE] })],
+        items: vec![Ok(PutStartGrant { sequence: 300, replicas: vec![PLACE].into() })],
     }
 }
 
@@ -430,7 +430,7 @@ fn get() -> GetRequest<'static> {
 }
 
 fn get_reply() -> GetReply {
-    let located = Located { size_bytes: 262_144, sequence: 300, replicas: vec![PLACE] };
+    let located = Located { size_bytes: 262_144, sequence: 300, replicas: vec![PLACE].into() };
     GetReply {
         incarnation: INCARNATION,
         segment_epoch: 7,

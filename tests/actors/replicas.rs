@@ -30,8 +30,8 @@ fn each_replica_stands_on_another_segment() {
         let slots: BTreeSet<u32> = grant.replicas.iter().map(|replica| replica.slot).collect();
         assert_eq!((grant.replicas.len(), slots.len()), (usize::from(wanted), usize::from(wanted)));
         assert_eq!(cluster.get(&key(number)).expect("readable").replicas, grant.replicas);
-        for replica in grant.replicas {
-            assert_eq!(cluster.purpose_at(replica), Some(Purpose::Readable));
+        for replica in &grant.replicas {
+            assert_eq!(cluster.purpose_at(*replica), Some(Purpose::Readable));
         }
     }
     assert_eq!(cluster.totals().put_short, 0);
@@ -106,13 +106,13 @@ fn an_object_stays_readable_by_the_replicas_that_are_left() {
         cluster.mount(STORE, number, 64 * MIB);
     }
     let grant = put_with(&mut cluster, b"k", MIB, &replicas(3));
-    let mut left = grant.replicas.clone();
+    let mut left = grant.replicas.to_vec();
     for number in 0..3 {
         let mount = cluster.pool.mount_of(segment(number)).expect("mounted");
         cluster.unmount(None, segment(number), 0).expect("mounted");
         left.retain(|replica| replica.slot != u32::from(mount.slot.0));
         match cluster.get(b"k") {
-            Ok(located) => assert_eq!(located.replicas, left),
+            Ok(located) => assert_eq!(*located.replicas, *left),
             Err(refusal) => assert!(left.is_empty() && refusal.code == ErrorCode::NotFound),
         }
         assert_eq!(cluster.totals().allocated_bytes, left.len() as u64 * MIB);

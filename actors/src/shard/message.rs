@@ -6,7 +6,8 @@ use bytes::Bytes;
 use mooring_proto::error::Refusal;
 use mooring_proto::limits::KEY_BYTES_MAX;
 use mooring_proto::message::inspect::KeyEntry;
-use mooring_proto::message::object::{Located, PutOptions, PutStartGrant, RangeDescriptor};
+use mooring_proto::message::object::{Located, PutOptions, PutStartGrant};
+use mooring_proto::message::replicas::Replicas;
 use mooring_proto::{ClientId, Incarnation};
 
 use super::ranges::RangeHandle;
@@ -162,7 +163,7 @@ pub struct Described {
     /// The number of the put that wrote it.
     pub sequence: u64,
     /// Its replicas on mounted segments, at least one.
-    pub replicas: Vec<RangeDescriptor>,
+    pub replicas: Replicas,
     /// The checksum that its writer has named, if any. The core never looks at the bytes.
     pub checksum: Option<u64>,
     /// What kind of data it is; zero if its writer has not said.

@@ -4,6 +4,7 @@ use mooring_proto::Incarnation;
 use mooring_proto::error::{ErrorCode, Refusal};
 use mooring_proto::message::inspect::KeyEntry;
 use mooring_proto::message::object::{Located, RangeDescriptor};
+use mooring_proto::message::replicas::Replicas;
 
 use super::message::{KeyBatch, ShardReply};
 use super::objects::{ObjectHandle, ObjectState};
@@ -141,7 +142,7 @@ impl Shard {
     }
 
     /// The descriptors of an object's replicas on mounted segments.
-    pub(super) fn descriptors(&self, object: ObjectHandle) -> Vec<RangeDescriptor> {
+    pub(super) fn descriptors(&self, object: ObjectHandle) -> Replicas {
         let ranges = self.ledger.ranges();
         self.ledger
             .replicas(object)

@@ -122,10 +122,10 @@ impl Client {
             match item {
                 Ok(PutStartGrant { sequence, replicas }) => {
                     let replicas = replicas
-                        .into_iter()
+                        .iter()
                         .map(|range| Replica {
                             incarnation: reply.incarnation,
-                            range,
+                            range: *range,
                             size_bytes: objects[index].1.len(),
                         })
                         .collect();

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
 
 use super::bounded::{check_count, out_of_range};
+use super::replicas::Replicas;
 use super::{Kind, Request, bounded};
 use crate::error::{Refusal, WireError};
 use crate::identity::{Incarnation, SegmentId};
@@ -77,7 +78,7 @@ pub struct PutStartGrant {
     /// The number in the put's token; the incarnation stands in the reply.
     pub sequence: u64,
     /// Where to write; fewer than asked for if no more segments had room.
-    pub replicas: Vec<RangeDescriptor>,
+    pub replicas: Replicas,
 }
 
 /// The reservations, in the order of the items.
@@ -182,7 +183,7 @@ pub struct Located {
     /// The number of the put that wrote it; for [`ValidateRequest`].
     pub sequence: u64,
     /// Its replicas, at least one.
-    pub replicas: Vec<RangeDescriptor>,
+    pub replicas: Replicas,
 }
 
 /// The places, in the order of the keys.

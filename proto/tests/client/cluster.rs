@@ -14,6 +14,7 @@ use mooring_proto::message::object::{
     GetReply, GetRequest, ItemsReply, Located, PutEndRequest, PutRevokeRequest, PutStartGrant,
     PutStartReply, PutStartRequest, RangeDescriptor, ValidateRequest,
 };
+use mooring_proto::message::replicas::Replicas;
 use mooring_proto::message::segment::{
     Segment, SegmentEntry, SegmentTableReply, SegmentTableRequest,
 };
@@ -151,7 +152,7 @@ impl Master {
             let preferred = &request.options.preferred_segments;
             let mut rows: Vec<&SegmentEntry> = self.table.iter().collect();
             rows.sort_by_key(|row| !preferred.contains(&row.segment.segment));
-            let replicas: Vec<RangeDescriptor> = rows
+            let replicas: Replicas = rows
                 .into_iter()
                 .take(usize::from(request.options.replicas))
                 .map(|row| RangeDescriptor {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use mooring_proto::client::{ClientError, PutOptions};
+use mooring_proto::message::object::RangeDescriptor;
 use mooring_proto::{ErrorCode, Incarnation, Refusal};
 
 use crate::cluster::{Cluster, Fault, MASTER, pattern};
@@ -296,7 +297,8 @@ async fn a_descriptor_outside_of_its_segment_is_not_followed() {
     {
         let mut master = cluster.master.lock().unwrap();
         let located = master.objects.get_mut(&b"key"[..]).unwrap();
-        located.replicas[0].offset_bytes = u64::MAX;
+        let outside = RangeDescriptor { offset_bytes: u64::MAX, ..located.replicas[0] };
+        located.replicas = vec![outside].into();
     }
     let error = soon(client.fetch("key")).await.unwrap_err();
     assert!(error.to_string().contains("outside"), "{error}");

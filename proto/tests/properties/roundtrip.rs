@@ -316,12 +316,17 @@ fn place() -> impl Strategy<Value = RangeDescriptor> {
 
 fn grant() -> impl Strategy<Value = PutStartGrant> {
     (any::<u64>(), vec(place(), 0..=8))
-        .prop_map(|(sequence, replicas)| PutStartGrant { sequence, replicas })
+        .prop_map(|(sequence, replicas)| PutStartGrant { sequence, replicas: replicas.into() })
 }
 
 fn located() -> impl Strategy<Value = Located> {
-    (any::<u64>(), any::<u64>(), vec(place(), 0..=8))
-        .prop_map(|(size_bytes, sequence, replicas)| Located { size_bytes, sequence, replicas })
+    (any::<u64>(), any::<u64>(), vec(place(), 0..=8)).prop_map(
+        |(size_bytes, sequence, replicas)| Located {
+            size_bytes,
+            sequence,
+            replicas: replicas.into(),
+        },
+    )
 }
 
 fn refusal() -> impl Strategy<Value = Refusal> {

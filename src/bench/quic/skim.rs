@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_sequences_of_granted_puts_are_read_in_place() {
-        let grant = |sequence| Ok(PutStartGrant { sequence, replicas: vec![RANGE; 2] });
+        let grant = |sequence| Ok(PutStartGrant { sequence, replicas: vec![RANGE; 2].into() });
         let reply = PutStartReply {
             incarnation: Incarnation(77),
             segment_epoch: 1000,
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn gets_are_counted_as_found_missing_and_refused() {
-        let located = Located { size_bytes: 5000, sequence: 9, replicas: vec![RANGE; 3] };
+        let located = Located { size_bytes: 5000, sequence: 9, replicas: vec![RANGE; 3].into() };
         let reply = GetReply {
             incarnation: Incarnation(77),
             segment_epoch: 1,

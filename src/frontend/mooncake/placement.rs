@@ -286,10 +286,10 @@ mod tests {
     #[test]
     fn the_rest_of_a_batch_goes_beside_its_first_object() {
         let replica = RangeDescriptor { slot: 1, generation: 1, offset_bytes: 0 };
-        let grant = PutStartGrant { sequence: 1, replicas: vec![replica] };
+        let grant = PutStartGrant { sequence: 1, replicas: vec![replica].into() };
         assert_eq!(ids(&Preferred::beside(&grant, &table()).unwrap()), [0, 1]);
         let gone = RangeDescriptor { generation: 2, ..replica };
-        let grant = PutStartGrant { sequence: 1, replicas: vec![gone] };
+        let grant = PutStartGrant { sequence: 1, replicas: vec![gone].into() };
         assert_eq!(Preferred::beside(&grant, &table()), None);
     }
 }

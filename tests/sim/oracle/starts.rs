@@ -88,7 +88,7 @@ impl Oracle {
         let model = PutModel {
             asked: *asked,
             shard,
-            replicas: grant.replicas.clone(),
+            replicas: grant.replicas.to_vec(),
             started: heard.since,
             hard_pin: start.hard_pin,
             pin_void: false,
