@@ -253,7 +253,9 @@ fn encode_status<T: Serialize>(
     status: u16,
     body: &T,
 ) -> Result<Vec<u8>, WireError> {
-    let mut frame = append_body(vec![0; REPLY_HEADER_BYTES], body)?;
+    let mut head = Vec::with_capacity(FIRST_CAPACITY_BYTES);
+    head.resize(REPLY_HEADER_BYTES, 0);
+    let mut frame = append_body(head, body)?;
     let body_bytes = body_length(&frame, REPLY_HEADER_BYTES)?;
     let header = reply_header(kind_number, status, body_bytes);
     frame[..REPLY_HEADER_BYTES].copy_from_slice(&header);
@@ -327,6 +329,9 @@ fn check_end(rest: &[u8]) -> Result<(), WireError> {
     let text = format!("{} bytes follow the message", rest.len());
     Err(WireError::new(ErrorCode::Malformed, text))
 }
+
+/// Room for the reply to some dozens of keys, before its length is known.
+const FIRST_CAPACITY_BYTES: usize = 1 << 10;
 
 /// Longest text of an error, in bytes; enough for a sentence with two names in it.
 const ERROR_TEXT_BYTES_MAX: usize = 4096;
