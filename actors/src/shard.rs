@@ -1,7 +1,7 @@
 //! The shard: its keys' objects, and the ranges that hold their bytes.
 //!
 //! Begin with [`state`]: it receives every message. Each concern has its file: [`read`], [`put`]
-//! with [`upsert`], [`place`] and [`park`], [`writer`], [`describe`], [`remove`],
+//! with [`upsert`], [`place`] and [`park`], [`writer`], [`describe`], [`remove`], [`ahead`],
 //! [`evict`], [`grouped`], [`vacate`], [`usage`]. The lasting state is in [`ledger`], over the structures [`index`], [`keys`],
 //! [`objects`], [`ranges`] and [`side`].
 
@@ -12,6 +12,7 @@ pub mod state;
 
 mod abroad;
 pub(crate) mod actor;
+mod ahead;
 pub mod check;
 mod choice;
 mod describe;

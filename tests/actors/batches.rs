@@ -5,7 +5,7 @@ use mooring_proto::error::ErrorCode;
 use mooring_proto::message::object::PutOptions;
 
 use crate::cluster::{Cluster, INCARNATION, code};
-use crate::common::{MIB, STORE, WRITER, done, no_watermark, put_with, start_batch};
+use crate::common::{KIB, MIB, STORE, WRITER, done, key, no_watermark, put_with, start_batch};
 
 // R6
 #[test]
@@ -104,5 +104,27 @@ fn a_batch_that_waits_for_space_is_answered_once_and_in_its_order() {
         let located = cluster.get(key).expect("readable");
         assert_eq!(located.size_bytes, (number as u64 + 1) * MIB);
         assert_eq!(located.replicas, grant.replicas);
+    }
+}
+
+/// Longer ones are looked up in blocks, of which the last one is not full.
+#[test]
+fn a_batch_of_any_length_is_answered_as_its_keys_are_one_by_one() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(STORE, 1, 64 * MIB);
+    for number in (0..200).filter(|number| number % 3 > 0) {
+        cluster.put(WRITER, &key(number), (number + 1) * KIB).expect("there is room");
+    }
+    let shard = cluster.shard_of(&key(0));
+    for length in [0, 1, 15, 16, 17, 47, 48, 49, 64, 65, 200] {
+        // Some keys twice, near each other and far apart.
+        let numbers: Vec<u64> = (0..length).map(|at| at * 7 % 90 + at % 2).collect();
+        let keys: Vec<Vec<u8>> = numbers.iter().map(|number| key(*number)).collect();
+        let batch = cluster.batch(&keys.iter().map(Vec::as_slice).collect::<Vec<&[u8]>>());
+        let id = cluster.send_shard(shard, ShardRequest::Get { batch });
+        cluster.settle();
+        let ShardReply::Located(answers) = cluster.take_shard_answer(id) else { panic!("no get") };
+        let singly: Vec<_> = keys.iter().map(|key| cluster.get(key)).collect();
+        assert_eq!(answers, singly, "{length} keys");
     }
 }

@@ -2,6 +2,7 @@
 
 use mooring_proto::error::Refusal;
 
+use super::ahead::LookAhead;
 use super::message::{Described, KeyBatch};
 use super::objects::ObjectHandle;
 use super::state::Shard;
@@ -20,9 +21,10 @@ impl Shard {
     /// Describes the objects of a batch, and changes nothing.
     pub(super) fn peek(&self, now: Moment, batch: &KeyBatch) -> Vec<Result<Described, Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
+        let mut ahead = LookAhead::new(batch);
         for index in 0..batch.len() {
-            self.look_ahead(batch, index);
-            let found = self.find_readable(batch, index);
+            let likely = ahead.advance(&self.ledger, index);
+            let found = self.find_readable(batch, index, likely);
             answers.push(found.map(|object| self.described(now, object)).map_err(Refusal::from));
         }
         answers

@@ -128,21 +128,10 @@ impl Keys {
         }
     }
 
-    /// Asks the processor for the first 64 to 128 bytes of a key.
-    #[inline]
-    pub(crate) fn prefetch(&self, address: KeyAddress) {
-        if let Some(chunk) = self.chunks.get(address.chunk()) {
-            let lines = [address.at(), address.at() + CACHE_LINE_BYTES];
-            for byte in lines.into_iter().filter_map(|at| chunk.bytes().get(at)) {
-                prefetch(byte);
-            }
-        }
-    }
-
     /// Asks the processor for a key, given its length; of a long one for the beginning, after which it
     /// goes on by itself.
     #[inline]
-    pub(crate) fn prefetch_whole(&self, address: KeyAddress, length: usize) {
+    pub(crate) fn prefetch(&self, address: KeyAddress, length: usize) {
         if let Some(chunk) = self.chunks.get(address.chunk()) {
             let first = address.at();
             let last = first + HEADER_BYTES + length.min(LINES_ASKED_FOR * CACHE_LINE_BYTES) - 1;

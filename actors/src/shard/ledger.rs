@@ -286,6 +286,19 @@ impl Ledger {
         self.index.find(hash.tag(), |object| self.key(object) == key)
     }
 
+    /// The same, given what [`Ledger::probe`] has said of the hash, if no object was made or removed
+    /// since.
+    pub(super) fn find_likely(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        likely: Option<ObjectHandle>,
+    ) -> Option<ObjectHandle> {
+        // Without an object of this hash there is none of this key.
+        let likely = likely?;
+        if self.key(likely) == key { Some(likely) } else { self.find(hash, key) }
+    }
+
     /// Brings the lines that a lookup needs nearer: first the slot, then, with the candidate that
     /// [`Ledger::probe`] names, the record and the key.
     pub(super) fn prefetch_slot(&self, hash: KeyHash) {
@@ -299,15 +312,20 @@ impl Ledger {
         Some(object)
     }
 
+    /// Brings what moving an object to the newest end of its list touches nearer.
+    pub(super) fn prefetch_neighbours(&self, object: ObjectHandle) {
+        self.ranges.prefetch_listed_neighbours(self.first_range(object));
+    }
+
     /// Brings all of an object's key nearer.
     pub(super) fn prefetch_whole_key(&self, object: ObjectHandle) {
         let length = usize::from(self.objects.key_length(object));
-        self.keys.prefetch_whole(self.objects.key(object), length);
+        self.keys.prefetch(self.objects.key(object), length);
     }
 
     /// Brings key and first range of a likely object nearer.
     pub(super) fn prefetch_object(&self, object: ObjectHandle) {
-        self.keys.prefetch(self.objects.key(object));
+        self.prefetch_whole_key(object);
         self.ranges.prefetch(self.first_range(object));
     }
 

@@ -5,6 +5,7 @@ use mooring_proto::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX, REPLICAS_MAX};
 use mooring_proto::message::object::{PutOptions, PutStartGrant};
 use mooring_proto::{ClientId, Incarnation};
 
+use super::ahead::look_ahead;
 use super::ledger::Reservation;
 use super::message::{KeyBatch, PutExtras, PutRequest, ShardEffect};
 use super::objects::{ObjectHandle, ObjectState};
@@ -72,7 +73,7 @@ impl Shard {
         let mut answers = Batch::new(id, batch.len());
         self.counters.put_starts += batch.len() as u64;
         for index in 0..starts.puts.len() {
-            self.look_ahead(batch, index);
+            look_ahead(&self.ledger, batch, index);
             let admitted = starts
                 .start(index)
                 .map_err(Refusal::from)
@@ -248,7 +249,7 @@ impl Shard {
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
         for (index, sequence) in sequences.iter().enumerate() {
-            self.look_ahead(batch, index);
+            look_ahead(&self.ledger, batch, index);
             let answer = self
                 .object_of_put(incarnation, batch, index, *sequence)
                 .and_then(|object| act(self, object));

@@ -230,6 +230,18 @@ impl Ranges {
         prefetch(&self.nodes[range]);
     }
 
+    /// Hints to the processor that a range is about to be moved within its recency list.
+    pub(crate) fn prefetch_listed_neighbours(&self, range: RangeHandle) {
+        let node = &self.nodes[range];
+        if node.state().listed().is_some() {
+            for neighbour in
+                [node.list_prev, node.list_next].into_iter().filter_map(RangeHandle::some)
+            {
+                prefetch(&self.nodes[neighbour]);
+            }
+        }
+    }
+
     /// Bytes of all own spans of a segment: used, held, foreign and free.
     pub(crate) fn capacity_bytes(&self, segment: SegmentIndex) -> u64 {
         self.total(segment, SegmentRanges::owned_granules)

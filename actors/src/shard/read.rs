@@ -6,6 +6,7 @@ use mooring_proto::message::inspect::KeyEntry;
 use mooring_proto::message::object::{Located, RangeDescriptor};
 use mooring_proto::message::replicas::Replicas;
 
+use super::ahead::LookAhead;
 use super::message::{KeyBatch, ShardReply};
 use super::objects::{ObjectHandle, ObjectState};
 use super::state::Shard;
@@ -31,9 +32,10 @@ impl Shard {
         let until = now.after_ms(self.config.lease_ttl_ms);
         let mut answers = Vec::with_capacity(batch.len());
         self.counters.gets += batch.len() as u64;
+        let mut ahead = LookAhead::new(batch);
         for index in 0..batch.len() {
-            self.look_ahead(batch, index);
-            let answer = match self.find_readable(batch, index) {
+            let likely = ahead.advance(&self.ledger, index);
+            let answer = match self.find_readable(batch, index, likely) {
                 Ok(object) => {
                     self.lease(now, object, until);
                     self.counters.get_hits += 1;
@@ -51,9 +53,10 @@ impl Shard {
         let until = now.after_ms(self.config.lease_ttl_ms);
         let mut answers = Vec::with_capacity(batch.len());
         self.counters.exists += batch.len() as u64;
+        let mut ahead = LookAhead::new(batch);
         for index in 0..batch.len() {
-            self.look_ahead(batch, index);
-            let found = self.find_readable(batch, index);
+            let likely = ahead.advance(&self.ledger, index);
+            let found = self.find_readable(batch, index, likely);
             if let (Ok(object), true) = (found, lease) {
                 self.lease(now, object, until);
             }
@@ -71,10 +74,11 @@ impl Shard {
         sequences: &[u64],
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
+        let mut ahead = LookAhead::new(batch);
         for (index, sequence) in sequences.iter().enumerate() {
-            self.look_ahead(batch, index);
+            let likely = ahead.advance(&self.ledger, index);
             let same = incarnation == self.config.incarnation
-                && self.find_readable(batch, index).is_ok_and(|object| {
+                && self.find_readable(batch, index, likely).is_ok_and(|object| {
                     let objects = self.ledger.objects();
                     objects.sequence(object) == *sequence && !objects.shrunk(object)
                 });
@@ -106,14 +110,15 @@ impl Shard {
         ShardReply::Keys { keys, next: None }
     }
 
-    /// The object of a key if it can be read. Get, exist and validate all ask here, so they cannot
-    /// disagree.
+    /// The object of a key if it can be read, given what [`LookAhead`] says of it. Get, exist and
+    /// validate all ask here, so they cannot disagree.
     pub(super) fn find_readable(
         &self,
         batch: &KeyBatch,
         index: usize,
+        likely: Option<ObjectHandle>,
     ) -> Result<ObjectHandle, ErrorCode> {
-        let found = self.ledger.find(batch.keys[index].hash, batch.key(index));
+        let found = self.ledger.find_likely(batch.keys[index].hash, batch.key(index), likely);
         match found {
             Some(object) if self.readable(object) => Ok(object),
             Some(object) if self.ledger.objects().state(object) == ObjectState::Writing => {
@@ -164,38 +169,7 @@ impl Shard {
             replicas: self.descriptors(object),
         }
     }
-
-    /// Brings what the lookups ahead in a batch will need nearer to the processor: slots first,
-    /// records some keys later, key bytes and ranges last. A lookup costs three or four dependent
-    /// cache misses, and this lets those of different keys overlap.
-    pub(super) fn look_ahead(&self, batch: &KeyBatch, index: usize) {
-        if index == 0 {
-            for key in batch.keys.iter().take(SLOTS_AHEAD) {
-                self.ledger.prefetch_slot(key.hash);
-            }
-            for key in batch.keys.iter().take(RECORDS_AHEAD) {
-                self.ledger.probe(key.hash);
-            }
-        }
-        if let Some(key) = batch.keys.get(index + SLOTS_AHEAD) {
-            self.ledger.prefetch_slot(key.hash);
-        }
-        if let Some(key) = batch.keys.get(index + RECORDS_AHEAD) {
-            self.ledger.probe(key.hash);
-        }
-        if let Some(key) = batch.keys.get(index + KEYS_AHEAD)
-            && let Some(object) = self.ledger.probe(key.hash)
-        {
-            self.ledger.prefetch_object(object);
-        }
-    }
 }
-
-/// How far ahead each stage of a batch runs. A miss takes about as long as the work on four keys, so
-/// each stage is four keys ahead of the one that needs it.
-const SLOTS_AHEAD: usize = 12;
-const RECORDS_AHEAD: usize = 8;
-const KEYS_AHEAD: usize = 4;
 
 /// Records that one page of keys looks at: below a millisecond of work.
 const LISTED_RECORDS_MAX: usize = 16_384;

@@ -3,6 +3,7 @@
 use mooring_proto::SegmentId;
 use mooring_proto::error::{ErrorCode, Refusal};
 
+use super::ahead::look_ahead;
 use super::message::{KeyBatch, ShardEffect, ShardReply};
 use super::objects::{ObjectHandle, ObjectState};
 use super::ranges::{RangeHandle, RangeState, SegmentIndex};
@@ -39,7 +40,7 @@ impl Shard {
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
         for index in 0..batch.len() {
-            self.look_ahead(batch, index);
+            look_ahead(&self.ledger, batch, index);
             let answer = match self.ledger.find(batch.keys[index].hash, batch.key(index)) {
                 Some(object) => self.remove_object(now, force, object),
                 None => Err(ErrorCode::NotFound.into()),

@@ -7,6 +7,7 @@
 use mooring_proto::ClientId;
 use mooring_proto::error::{ErrorCode, Refusal};
 
+use super::ahead::look_ahead;
 use super::message::KeyBatch;
 use super::objects::{ObjectHandle, ObjectState};
 use super::ranges::RangeHandle;
@@ -66,7 +67,7 @@ impl Shard {
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
         for index in 0..batch.len() {
-            self.look_ahead(batch, index);
+            look_ahead(&self.ledger, batch, index);
             let answer = match self.written(client, batch, index) {
                 Ok(Written::Unfinished(_)) => Err(ErrorCode::NotReadable.into()),
                 Ok(Written::Complete(object)) => match mounts {
@@ -133,7 +134,7 @@ impl Shard {
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
         for index in 0..batch.len() {
-            self.look_ahead(batch, index);
+            look_ahead(&self.ledger, batch, index);
             let written = self.written(client, batch, index);
             let answer = written.and_then(|written| act(self, index, written));
             answers.push(answer.map_err(Refusal::from));

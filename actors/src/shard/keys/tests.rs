@@ -316,7 +316,7 @@ fn a_full_arena_refuses_and_recovers_by_cleaning() {
 fn prefetching_any_address_changes_nothing() {
     let mut pair = Pair::new();
     let owner = pair.push(1);
-    pair.keys.prefetch(pair.owners.keys[&owner].0);
-    pair.keys.prefetch(KeyAddress::from_raw(u32::MAX));
+    pair.keys.prefetch(pair.owners.keys[&owner].0, usize::from(u16::MAX));
+    pair.keys.prefetch(KeyAddress::from_raw(u32::MAX), 1);
     pair.compare();
 }

@@ -1,0 +1,113 @@
+//! Looking ahead in a batch.
+//!
+//! A lookup costs several cache misses, each of which has to wait for the one before it: the slot of
+//! the index, the record of the object, its key and its range, and the neighbours of the range in its
+//! recency list. A batch lets those of different keys overlap. It goes in blocks of keys and brings
+//! one thing after the other for all keys of a block: where the translation of an address is not
+//! cached either, the processor overlaps only what stands close together.
+
+use std::ops::Range;
+
+use super::ledger::Ledger;
+use super::message::KeyBatch;
+use super::objects::ObjectHandle;
+
+/// Brings what the keys ahead in a batch need nearer to the processor.
+///
+/// What it finds is kept for the lookup itself. So it is for batches that neither make nor remove
+/// objects as they go; the others have [`look_ahead`].
+pub(super) struct LookAhead<'a> {
+    batch: &'a KeyBatch,
+    /// The likely objects of the keys of this block and the next ones, by place modulo the length.
+    likely: [Option<ObjectHandle>; KEPT],
+}
+
+impl<'a> LookAhead<'a> {
+    /// Before the first key.
+    pub(super) fn new(batch: &'a KeyBatch) -> LookAhead<'a> {
+        LookAhead { batch, likely: [None; KEPT] }
+    }
+
+    /// Goes on to a key, from the first one on and without leaving one out, and gives its likely
+    /// object: `None` if no key of this hash has one.
+    pub(super) fn advance(&mut self, ledger: &Ledger, index: usize) -> Option<ObjectHandle> {
+        if index.is_multiple_of(BLOCK) {
+            if index == 0 {
+                ask_for_slots(ledger, self.batch, 0..3 * BLOCK);
+                self.ask_for_records(ledger, 0..2 * BLOCK);
+                self.ask_for_objects(ledger, 0..BLOCK);
+            }
+            ask_for_slots(ledger, self.batch, blocks_from(index, 3));
+            self.ask_for_records(ledger, blocks_from(index, 2));
+            self.ask_for_objects(ledger, blocks_from(index, 1));
+            for at in within(self.batch, blocks_from(index, 0)) {
+                if let Some(object) = self.likely[at % KEPT] {
+                    ledger.prefetch_neighbours(object);
+                }
+            }
+        }
+        self.likely[index % KEPT]
+    }
+
+    fn ask_for_records(&mut self, ledger: &Ledger, range: Range<usize>) {
+        for at in within(self.batch, range) {
+            self.likely[at % KEPT] = ledger.probe(self.batch.keys[at].hash);
+        }
+    }
+
+    fn ask_for_objects(&self, ledger: &Ledger, range: Range<usize>) {
+        for at in within(self.batch, range) {
+            if let Some(object) = self.likely[at % KEPT] {
+                ledger.prefetch_object(object);
+            }
+        }
+    }
+}
+
+/// As [`LookAhead`] for batches that make or remove objects as they go, so that nothing can be kept
+/// from one key to the next. To be called before each key.
+pub(super) fn look_ahead(ledger: &Ledger, batch: &KeyBatch, index: usize) {
+    if !index.is_multiple_of(BLOCK) {
+        return;
+    }
+    if index == 0 {
+        ask_for_slots(ledger, batch, 0..2 * BLOCK);
+        ask_for_records(ledger, batch, 0..BLOCK);
+    }
+    ask_for_slots(ledger, batch, blocks_from(index, 2));
+    ask_for_records(ledger, batch, blocks_from(index, 1));
+    for at in within(batch, blocks_from(index, 0)) {
+        if let Some(object) = ledger.probe(batch.keys[at].hash) {
+            ledger.prefetch_object(object);
+        }
+    }
+}
+
+fn ask_for_slots(ledger: &Ledger, batch: &KeyBatch, range: Range<usize>) {
+    for at in within(batch, range) {
+        ledger.prefetch_slot(batch.keys[at].hash);
+    }
+}
+
+fn ask_for_records(ledger: &Ledger, batch: &KeyBatch, range: Range<usize>) {
+    for at in within(batch, range) {
+        // The record is on its way afterwards.
+        let _ = ledger.probe(batch.keys[at].hash);
+    }
+}
+
+/// The block that is so many ahead of the one that begins at a key.
+fn blocks_from(index: usize, ahead: usize) -> Range<usize> {
+    index + ahead * BLOCK..index + (ahead + 1) * BLOCK
+}
+
+fn within(batch: &KeyBatch, range: Range<usize>) -> Range<usize> {
+    range.start.min(batch.len())..range.end.min(batch.len())
+}
+
+/// Keys in a block. The work on so many takes longer than a miss, and the loop over them fits what the
+/// processor looks at at once.
+const BLOCK: usize = 16;
+
+/// Likely objects that are kept: of the block at hand and of the two blocks whose records were asked for.
+const KEPT: usize = 4 * BLOCK;
