@@ -25,6 +25,8 @@ pub(super) use restoring::Restored;
 #[derive(Debug)]
 pub(super) struct Ledger {
     route: Route,
+    /// Accesses within this many milliseconds, a power of two, count as one.
+    recency_step_bits: u32,
     index: Index,
     keys: Keys,
     objects: Objects,
@@ -52,9 +54,10 @@ pub(super) struct Reservation<'a> {
 }
 
 impl Ledger {
-    pub(super) fn new(route: Route) -> Ledger {
+    pub(super) fn new(route: Route, lease_ttl_ms: u64) -> Ledger {
         Ledger {
             route,
+            recency_step_bits: (lease_ttl_ms / RECENCY_STEPS).max(1).ilog2(),
             index: Index::new(),
             keys: Keys::new(),
             objects: Objects::new(),
@@ -394,23 +397,31 @@ impl Ledger {
         &mut self.ranges
     }
 
-    /// Extends the lease of a readable object and makes it the newest of its segments.
+    /// Extends the lease of a readable object and makes it the newest of its segments, unless it was
+    /// made that in the same step of time: a hot object need not be moved at each access, which would
+    /// load its neighbours.
     pub(super) fn lease(&mut self, object: ObjectHandle, until: Moment) {
-        if self.objects.lease_until(object) < until {
+        let before = self.objects.lease_until(object);
+        if before < until {
             self.objects.set_lease_until(object, until);
         }
         if self.objects.flags(object).hard_pin {
             return;
         }
+        // Leases all last equally long, so those of one step were also given in one. The first access
+        // in a step finds the lease of an earlier one.
+        let moved = (before.as_ms() ^ until.as_ms()) >> self.recency_step_bits == 0;
         let mut range = self.first_range(object);
         while !range.is_none() {
-            self.ranges.push_newest(range, Recency::Leased);
+            if !moved || self.ranges.listed(range) != Some(Recency::Leased) {
+                self.ranges.push_newest(range, Recency::Leased);
+            }
             range = self.ranges.sibling(range);
         }
     }
 
     /// Moves ranges whose lease has ended to the list from which they can be evicted, at most this
-    /// many. Leases all last equally long, so the list is in the order of their ends.
+    /// many. Leases all last equally long, so the list is in the order of their ends, to a step of time.
     pub(super) fn settle_leases(&mut self, segment: SegmentIndex, now: Moment, budget: usize) {
         for _ in 0..budget {
             let Some(range) = self.ranges.oldest(segment, Recency::Leased) else { return };
@@ -482,6 +493,10 @@ impl Ledger {
         Ok(())
     }
 }
+
+/// Into how many steps of time a lease falls at least. What is leased is not evicted, so that the
+/// order within a step says little; and a lease that ends holds those behind it up for a step at most.
+const RECENCY_STEPS: u64 = 8;
 
 /// The list of an object that nobody leases.
 fn resting_list(soft_pin: bool) -> Recency {

@@ -52,7 +52,7 @@ impl Shard {
     pub fn new(config: ShardConfig) -> Shard {
         Shard {
             config,
-            ledger: Ledger::new(config.route),
+            ledger: Ledger::new(config.route, config.lease_ttl_ms),
             segments: Segments::default(),
             unfinished: Unfinished::default(),
             soft_pins: super::pins::SoftPins::default(),
