@@ -1,7 +1,10 @@
 //! Where a put goes: which segments, and which ranges there.
 
+use std::ops::Deref;
+
 use mooring_proto::SegmentId;
 use mooring_proto::error::{ErrorCode, NoSpace, Refusal};
+use mooring_proto::limits::REPLICAS_MAX;
 
 use super::message::ShardEffect;
 use super::put::Attempt;
@@ -23,11 +26,48 @@ pub(super) struct Wanted<'a> {
 #[derive(Debug)]
 pub(super) enum Placement {
     /// Ranges on different segments, at least one, at most as many as wanted.
-    Placed(Vec<RangeHandle>),
+    Placed(Placed),
     /// The pool was asked; its answer makes room or rules it out.
     Wait,
     /// There is none.
     Refused(Refusal),
+}
+
+/// The ranges of one object. There are few at most and usually one, so that a list on the heap would
+/// cost more than the rest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placed {
+    ranges: [RangeHandle; REPLICAS_MAX],
+    count: usize,
+}
+
+impl Placed {
+    fn push(&mut self, range: RangeHandle) {
+        self.ranges[self.count] = range;
+        self.count += 1;
+    }
+}
+
+impl Default for Placed {
+    fn default() -> Placed {
+        Placed { ranges: [RangeHandle::NONE; REPLICAS_MAX], count: 0 }
+    }
+}
+
+impl From<RangeHandle> for Placed {
+    fn from(range: RangeHandle) -> Placed {
+        let mut placed = Placed::default();
+        placed.push(range);
+        placed
+    }
+}
+
+impl Deref for Placed {
+    type Target = [RangeHandle];
+
+    fn deref(&self) -> &[RangeHandle] {
+        &self.ranges[..self.count]
+    }
 }
 
 /// Which segments come into question.
@@ -60,14 +100,14 @@ impl Shard {
         if let Some(refusal) = self.out_of_question(now, wanted.size_bytes) {
             return Placement::Refused(refusal);
         }
-        let mut placed = Vec::with_capacity(wanted.replicas);
+        let mut placed = Placed::default();
         while placed.len() < wanted.replicas {
             match self.place_replica(now, wanted, attempt, &placed, effects) {
                 Replica::Found(range) => placed.push(range),
                 Replica::Nowhere => break,
                 Replica::Asked => {
-                    for range in placed {
-                        self.free_unused(range);
+                    for range in &*placed {
+                        self.free_unused(*range);
                     }
                     return Placement::Wait;
                 }
@@ -282,7 +322,7 @@ impl Shard {
         effects: &mut Vec<ShardEffect>,
     ) -> Placement {
         if let Some(range) = self.evict_for(now, wanted.size_bytes) {
-            return Placement::Placed(vec![range]);
+            return Placement::Placed(Placed::from(range));
         }
         if let Some(refusal) = self.parked.no_room(now, wanted.size_bytes) {
             return Placement::Refused(refusal);

@@ -17,7 +17,7 @@ pub(super) struct Segments {
     by_id: HashMap<SegmentId, SegmentIndex>,
     /// Slots whose use has changed since the last full report, each once.
     changed: Vec<SegmentIndex>,
-    /// Slots whose use the message at hand has changed; one may stand there several times.
+    /// Slots whose use the message at hand has changed, each once.
     touched: Vec<SegmentIndex>,
     /// Slots with an eviction order that is not carried out.
     evicting: Vec<SegmentIndex>,
@@ -69,6 +69,7 @@ pub(super) struct ShardSegment {
     /// Ranges that outlive the segment, gathered while it is swept.
     pub(super) remnants: Vec<Remnant>,
     changed: bool,
+    touched: bool,
 }
 
 impl Segments {
@@ -106,6 +107,7 @@ impl Segments {
             reported: None,
             remnants: Vec::new(),
             changed: false,
+            touched: false,
         }));
         self.by_id.insert(segment, SegmentIndex(mount.slot.0));
     }
@@ -233,12 +235,13 @@ impl Segments {
 
     /// Remembers that the use of a segment has changed.
     pub(super) fn mark_changed(&mut self, index: SegmentIndex) {
-        if self.touched.last() != Some(&index) {
+        let segment = self.at_mut(index);
+        let touched = std::mem::replace(&mut segment.touched, true);
+        let changed = std::mem::replace(&mut segment.changed, true);
+        if !touched {
             self.touched.push(index);
         }
-        let segment = self.at_mut(index);
-        if !segment.changed {
-            segment.changed = true;
+        if !changed {
             self.changed.push(index);
         }
     }
@@ -257,14 +260,13 @@ impl Segments {
         &self.changed
     }
 
-    /// The segments whose use the message at hand has changed, each once.
+    /// The segments whose use the message at hand has changed, each once and in order.
     pub(super) fn take_touched(&mut self) -> Vec<SegmentIndex> {
-        if self.touched.is_empty() {
-            return Vec::new();
-        }
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
-        touched.dedup();
+        for index in &touched {
+            self.at_mut(*index).touched = false;
+        }
         touched
     }
 

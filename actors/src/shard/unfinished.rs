@@ -1,6 +1,7 @@
 //! Puts that have started and neither ended nor been revoked.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use mooring_proto::ClientId;
 
@@ -11,7 +12,7 @@ use crate::moment::Moment;
 /// The unfinished puts of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished {
-    by_object: HashMap<ObjectHandle, Put>,
+    by_object: HashMap<ObjectHandle, Put, BuildHasherDefault<HandleHasher>>,
     /// In the order of their starts. An entry whose put has ended meanwhile is skipped.
     by_start: VecDeque<(ObjectHandle, u64)>,
 }
@@ -92,6 +93,27 @@ impl Unfinished {
 
     fn is_current(&self, object: ObjectHandle, sequence: u64) -> bool {
         self.by_object.get(&object).is_some_and(|put| put.sequence == sequence)
+    }
+}
+
+/// Hashes handles, which the shard itself gives out, so that nobody can choose them to fall together.
+#[derive(Debug, Default)]
+struct HandleHasher(u64);
+
+impl Hasher for HandleHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // The table takes the lowest and the highest bits: a multiplication fills the high ones, and
+        // turning brings those down.
+        let mixed = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed.rotate_left(26);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

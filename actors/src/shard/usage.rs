@@ -44,16 +44,19 @@ impl Shard {
 
     fn worth_reporting(&self, index: SegmentIndex, urgency: Urgency) -> Option<SegmentUsage> {
         let segment = self.segments.get(index).filter(|segment| segment.readable)?;
+        if let (Some(reported), Urgency::Large) = (&segment.reported, urgency) {
+            // Of the usage only what decides: this is asked with each request.
+            let ranges = self.ledger.ranges();
+            let used_bytes = ranges.allocated_bytes(index) + ranges.held_bytes(index);
+            let reported_bytes = reported.allocated_bytes + reported.held_bytes;
+            let large_bytes = (segment.capacity_bytes / LARGE_SHARE).max(1);
+            if used_bytes.abs_diff(reported_bytes) < large_bytes {
+                return None;
+            }
+        }
         let usage = self.usage(segment);
-        let Some(reported) = &segment.reported else { return Some(usage) };
-        let used_bytes = usage.allocated_bytes + usage.held_bytes;
-        let reported_bytes = reported.allocated_bytes + reported.held_bytes;
-        let changed_bytes = used_bytes.abs_diff(reported_bytes);
-        let worth = match urgency {
-            Urgency::Any => usage != *reported,
-            Urgency::Large => changed_bytes >= (segment.capacity_bytes / LARGE_SHARE).max(1),
-        };
-        worth.then_some(usage)
+        let known = urgency == Urgency::Any && segment.reported == Some(usage);
+        (!known).then_some(usage)
     }
 }
 
