@@ -168,9 +168,7 @@ impl Index {
 
     /// Moves the slots of a page to an empty one, which takes its place.
     fn rebuild(&mut self, number: usize, mut empty: Page) {
-        for slot in self.page(number).iter() {
-            empty.insert(slot);
-        }
+        empty.fill(self.page(number).in_order());
         self.count_moved(empty.live());
         self.set_page(number, empty);
     }
@@ -184,9 +182,8 @@ impl Index {
         let high_live = page.iter().filter(belongs_high).count();
         let mut high = Page::with_room_for(high_live);
         let mut low = Page::with_room_for(page.live() - high_live);
-        for slot in page.iter() {
-            if belongs_high(&slot) { high.insert(slot) } else { low.insert(slot) }
-        }
+        high.fill(page.in_order().filter(belongs_high));
+        low.fill(page.in_order().filter(|slot| !belongs_high(slot)));
         self.count_moved(low.live() + high.live());
         self.set_page(low_number, low);
         self.slots += high.slots();

@@ -33,7 +33,8 @@ impl Slot {
 /// A run of slots that wraps around. From each home on, the slots stand in the order of their
 /// homes, so a search may stop at the first slot that is nearer to its home than the sought one
 /// would be. At seven eighths full that makes a miss as short as a hit, where it would otherwise
-/// pass thirty slots.
+/// pass thirty slots. Slots of one home stand in the order of their tags: that is the order of homes
+/// in a page of any size, so that all slots go over to another page without a search.
 pub(super) struct Page {
     slots: Box<[Slot]>,
     live: u32,
@@ -89,6 +90,35 @@ impl Page {
         self.live() * part < self.slots() && self.slots() > SLOTS_MIN
     }
 
+    /// All used slots, in the order of their tags.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = Slot> {
+        // Those that have gone around to the front have their homes at the back.
+        let gone_around = |at: &usize| {
+            let slot = self.slots[*at];
+            !slot.is_empty() && self.home(slot.tag) > *at
+        };
+        let first = (0..self.slots()).take_while(gone_around).count();
+        let (around, rest) = self.slots.split_at(first);
+        rest.iter().chain(around).copied().filter(|slot| !slot.is_empty())
+    }
+
+    /// Fills an empty page with slots in the order of their tags, fewer than make it full.
+    pub(super) fn fill(&mut self, ordered: impl Iterator<Item = Slot>) {
+        debug_assert!(self.live == 0);
+        let mut at = 0;
+        for slot in ordered {
+            at = at.max(self.home(slot.tag));
+            if at < self.slots() {
+                self.slots[at] = slot;
+                self.live += 1;
+                at += 1;
+            } else {
+                // The last ones go around to the front, past those that stand there.
+                self.insert(slot);
+            }
+        }
+    }
+
     /// All used slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = Slot> {
         self.slots.iter().copied().filter(|slot| !slot.is_empty())
@@ -105,7 +135,8 @@ impl Page {
                 break;
             }
             let here_distance = self.distance(here.tag, at);
-            if here_distance < distance {
+            // As far from home at the same place is the same home.
+            if here_distance < distance || here_distance == distance && here.tag > carried.tag {
                 self.slots[at] = carried;
                 carried = here;
                 distance = here_distance;
@@ -239,6 +270,33 @@ mod tests {
                 assert!(!page.slots[at].is_empty());
                 let here = page.distance(page.slots[at].tag, at);
                 assert!(page.distance(page.slots[next].tag, next) <= here + 1);
+            }
+        }
+    }
+
+    /// Pages in which some slots have gone around to the front, and several have one home.
+    #[test]
+    fn slots_go_over_to_a_page_of_another_size_in_their_order() {
+        for seed in 1..200_u32 {
+            let mut page = Page::with_slots(64);
+            let mut state = seed;
+            for number in 0..20 + seed % 36 {
+                state = state.wrapping_mul(0x915F_77F5).wrapping_add(12345);
+                let near_the_end = (state >> 5) | 0xf800_0000;
+                let tag = if number % 3 == 0 { near_the_end } else { state };
+                page.insert(Slot { tag, handle: ObjectHandle(number) });
+            }
+            let tags: Vec<u32> = page.in_order().map(|slot| slot.tag).collect();
+            assert!(tags.is_sorted());
+            assert_eq!(tags.len(), page.live());
+            for slots in [64, 128, 640] {
+                let mut other = Page::with_slots(slots);
+                other.fill(page.in_order());
+                assert_eq!(other.live(), page.live());
+                assert!(other.in_order().map(|slot| slot.tag).eq(tags.iter().copied()));
+                for slot in page.iter() {
+                    assert!(other.find(slot.tag, |handle| handle == slot.handle).is_some());
+                }
             }
         }
     }
