@@ -4,11 +4,13 @@
 pub(crate) mod connections;
 mod exposition;
 mod handoff;
+mod inspection;
 mod metrics;
 mod mooncake;
 mod progress;
 pub(crate) mod query;
 mod readiness;
+mod status;
 
 use std::io;
 use std::net::TcpListener;
@@ -25,6 +27,7 @@ use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
 pub(crate) use self::handoff::{HandoffReport, RestoreReport};
+use self::mooncake::stage;
 pub(crate) use self::progress::{Progress, StartState};
 use crate::frontend::Context;
 use crate::frontend::quic::{Listener, Probe};
@@ -105,6 +108,7 @@ pub(crate) fn start(socket: TcpListener, admin: Arc<Admin>) -> io::Result<()> {
         .route("/health", get(mooncake::health))
         .route("/ready", get(ready))
         .route("/metrics", get(metrics_page))
+        .route("/status", get(status::page))
         .route("/version", get(version))
         .with_state(admin);
     tokio::spawn(async move {
@@ -153,10 +157,8 @@ async fn ready(State(admin): State<Arc<Admin>>) -> Response {
 }
 
 async fn metrics_page(State(admin): State<Arc<Admin>>) -> Response {
-    match metrics::page(&admin).await {
-        Ok(text) => ([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response(),
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
-    }
+    let text = metrics::page(&admin).await;
+    ([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response()
 }
 
 async fn version() -> Response {

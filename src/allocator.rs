@@ -32,9 +32,55 @@ const SETTINGS_TEXT: &[u8; 92] =
     b"background_thread:true,dirty_decay_ms:5000,muzzy_decay_ms:0,narenas:4,\
       metadata_thp:disabled\0";
 
+/// What the allocator keeps, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AllocatorBytes {
+    /// In allocations of the program.
+    pub(crate) allocated: u64,
+    /// In pages that have such allocations.
+    pub(crate) active: u64,
+    /// Of its own bookkeeping.
+    pub(crate) metadata: u64,
+    /// In pages that the system has to back.
+    pub(crate) resident: u64,
+    /// In addresses that are kept for later, without memory behind them.
+    pub(crate) retained: u64,
+}
+
+/// The figures as of now; `None` with the allocator of the system, which has none.
+#[cfg(feature = "jemalloc")]
+pub(crate) fn bytes() -> Option<AllocatorBytes> {
+    use tikv_jemalloc_ctl::{epoch, stats};
+    // The figures are copies that are only made when they are asked for.
+    epoch::advance().ok()?;
+    let read = |figure: tikv_jemalloc_ctl::Result<usize>| figure.ok().map(|bytes| bytes as u64);
+    Some(AllocatorBytes {
+        allocated: read(stats::allocated::read())?,
+        active: read(stats::active::read())?,
+        metadata: read(stats::metadata::read())?,
+        resident: read(stats::resident::read())?,
+        retained: read(stats::retained::read())?,
+    })
+}
+
+/// The figures as of now; `None` with the allocator of the system, which has none.
+#[cfg(not(feature = "jemalloc"))]
+pub(crate) fn bytes() -> Option<AllocatorBytes> {
+    None
+}
+
 #[cfg(all(test, feature = "jemalloc"))]
 mod tests {
     use tikv_jemalloc_ctl::{opt, raw};
+
+    #[test]
+    fn what_is_allocated_shows_in_the_figures() {
+        let before = super::bytes().unwrap();
+        let block = vec![7_u8; 64 << 20];
+        let after = super::bytes().unwrap();
+        assert!(after.allocated >= before.allocated + (32 << 20), "{before:?} and {after:?}");
+        assert!(after.active >= after.allocated && block.len() == 64 << 20);
+    }
 
     #[test]
     fn the_settings_reach_the_allocator() {

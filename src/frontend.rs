@@ -4,10 +4,12 @@ mod budget;
 pub(crate) mod bulk;
 pub(crate) mod calls;
 pub(crate) mod counters;
+pub(crate) mod histogram;
 pub(crate) mod instruments;
 pub(crate) mod mooncake;
 mod port;
 pub(crate) mod quic;
+pub(crate) mod slow;
 pub(crate) mod split;
 pub(crate) mod stage;
 pub(crate) mod stats;
@@ -19,6 +21,7 @@ use mooring_proto::ClientId;
 
 use counters::Counters;
 use mooncake::MooncakeCounters;
+use slow::SlowLog;
 use stage::Stage;
 
 /// What all front ends and the admin pages share.
@@ -31,6 +34,8 @@ pub(crate) struct Context {
     pub(crate) mooncake: MooncakeCounters,
     /// Whether requests are answered, and how many are being answered.
     pub(crate) stage: Stage,
+    /// From when on a request is told of.
+    pub(crate) slow: SlowLog,
     /// The id with which the process connects to itself; it is no client.
     pub(crate) probe_client: ClientId,
     /// When the process started.
@@ -39,12 +44,13 @@ pub(crate) struct Context {
 
 impl Context {
     /// A context around a core that has just been started.
-    pub(crate) fn new(core: Core, probe_client: ClientId) -> Context {
+    pub(crate) fn new(core: Core, probe_client: ClientId, slow: SlowLog) -> Context {
         Context {
             core,
             counters: Counters::default(),
             mooncake: MooncakeCounters::default(),
             stage: Stage::default(),
+            slow,
             probe_client,
             started: Instant::now(),
         }

@@ -2,6 +2,7 @@
 //! connect.
 
 pub(crate) mod dev;
+mod expiry;
 mod files;
 mod identity;
 pub(crate) mod probe;
@@ -77,6 +78,11 @@ impl ServerTls {
     /// The SHA-256 of the certificate that the server shows.
     pub(crate) fn fingerprint(&self) -> [u8; 32] {
         fingerprint(self.identity.certificate())
+    }
+
+    /// When the certificate runs out, in seconds since 1970; `None` if it does not say.
+    pub(crate) fn ends_s(&self) -> Option<i64> {
+        expiry::ends_s(self.identity.certificate())
     }
 
     /// For a QUIC endpoint that speaks this protocol.

@@ -1,50 +1,70 @@
 //! The metrics page. Names that begin with `master_`, and three without a prefix, are those of the
 //! existing master, so that its dashboards stay filled; the others are of this one.
 
+pub(super) mod durations;
 mod mooncake;
+pub(super) mod network;
+mod process;
+mod segments;
 
-use mooring_actors::core::CallError;
+use std::time::Duration;
+
 use mooring_proto::ErrorCode;
 use mooring_proto::message::Kind;
 
 use super::exposition::Exposition;
+use super::inspection::Inspection;
 use super::{Admin, Serving, handoff};
 use crate::frontend::Context;
 use crate::frontend::counters::KindCounters;
 use crate::frontend::instruments::{BATCHES, SINGLE};
 use crate::frontend::quic::Listener;
-use crate::frontend::stats::{Snapshot, resident_bytes};
+use crate::frontend::stats::Snapshot;
 
 /// The page as of now. A process that does not serve yet has only figures of its own and of the
-/// handoff.
-///
-/// # Errors
-/// If an actor does not answer.
-pub(super) async fn page(admin: &Admin) -> Result<String, CallError> {
+/// handoff. While an actor does not answer, what it would have to say is left out: a sum without one
+/// of its parts would be wrong.
+pub(super) async fn page(admin: &Admin) -> String {
     let mut page = Exposition::default();
     let pool = match admin.serving.get() {
-        Some(serving) => Some(of_serving(&mut page, serving).await?.pool),
+        Some(serving) => of_serving(&mut page, serving).await.map(|snapshot| snapshot.pool),
         None => None,
     };
     if let Some(report) = &admin.progress().handoff {
         handoff::families(&mut page, report, pool.as_ref());
     }
-    process(&mut page, admin);
-    Ok(page.finish())
+    process::families(&mut page, admin);
+    page.finish()
 }
 
-async fn of_serving(page: &mut Exposition, serving: &Serving) -> Result<Snapshot, CallError> {
+async fn of_serving(page: &mut Exposition, serving: &Serving) -> Option<Snapshot> {
     let Serving { context, listener, .. } = serving;
-    let snapshot = Snapshot::take(context).await?;
-    known_totals(page, &snapshot);
-    known_requests(page, context, &snapshot);
+    let known = tokio::time::timeout(ANSWER_TIME, Inspection::take(context)).await;
+    let known = known.ok().and_then(Result::ok);
+    page.gauge(
+        "mooring_actors_answer",
+        "Whether all actors have answered for this page; families about what they hold are missing \
+         otherwise.",
+        u8::from(known.is_some()),
+    );
+    if let Some(Inspection { snapshot, segments }) = &known {
+        known_totals(page, snapshot);
+        key_counters(page, snapshot);
+        pool(page, snapshot);
+        shards(page, snapshot);
+        segments::families(page, segments);
+    }
+    known_requests(page, context);
     known_batches(page, context);
-    pool(page, &snapshot);
-    shards(page, &snapshot);
+    queues(page, context);
     clients(page, context);
     front_end(page, context, listener.as_deref());
+    durations::families(page, context);
+    if let Some(listener) = listener {
+        network::families(page, listener);
+    }
     mooncake::families(page, context);
-    Ok(snapshot)
+    known.map(|known| known.snapshot)
 }
 
 fn known_totals(page: &mut Exposition, snapshot: &Snapshot) {
@@ -100,7 +120,7 @@ fn known_totals(page: &mut Exposition, snapshot: &Snapshot) {
     );
 }
 
-fn known_requests(page: &mut Exposition, context: &Context, snapshot: &Snapshot) {
+fn known_requests(page: &mut Exposition, context: &Context) {
     for instrument in &SINGLE {
         let (name, counts) = (instrument.name, instrument.counts(context));
         page.counter(
@@ -114,6 +134,9 @@ fn known_requests(page: &mut Exposition, context: &Context, snapshot: &Snapshot)
             counts.failures,
         );
     }
+}
+
+fn key_counters(page: &mut Exposition, snapshot: &Snapshot) {
     page.counter(
         "mooring_put_starts_granted_total",
         "Keys of put starts that were granted.",
@@ -169,6 +192,7 @@ fn known_batches(page: &mut Exposition, context: &Context) {
 fn pool(page: &mut Exposition, snapshot: &Snapshot) {
     let pool = &snapshot.pool;
     page.gauge("mooring_segments", "Mounted segments.", pool.segments);
+    page.gauge("mooring_holds", "Held ranges.", snapshot.sum(|it| it.holds));
     page.gauge("mooring_held_bytes", "Bytes in held ranges.", snapshot.sum(|it| it.held_bytes));
     page.gauge(
         "mooring_leased_bytes",
@@ -222,7 +246,29 @@ fn shards(page: &mut Exposition, snapshot: &Snapshot) {
         "Resident bytes of index, keys, objects and ranges.",
         of(|it| it.memory_bytes),
     );
-    each("mooring_shard_queue", "Messages that wait at the shard.", snapshot.queues.clone());
+}
+
+/// What is known of shards without asking them.
+fn queues(page: &mut Exposition, context: &Context) {
+    let core = &context.core;
+    page.gauges(
+        "mooring_shard_queue",
+        "Messages that wait at the shard.",
+        "shard",
+        core.queue_lengths().into_iter().enumerate(),
+    );
+    page.gauges(
+        "mooring_shard_oldest_request_seconds",
+        "For how long the oldest request waits at the shard; 0 if none does.",
+        "shard",
+        core.oldest_waiting_ms().into_iter().map(|ms| ms as f64 / 1e3).enumerate(),
+    );
+    page.counters(
+        "mooring_shard_mailbox_refusals_total",
+        "Requests that found the mailbox of the shard full.",
+        "shard",
+        core.mailbox_refusals().into_iter().enumerate(),
+    );
 }
 
 fn clients(page: &mut Exposition, context: &Context) {
@@ -285,13 +331,5 @@ fn front_end(page: &mut Exposition, context: &Context, listener: Option<&Listene
     }
 }
 
-fn process(page: &mut Exposition, admin: &Admin) {
-    page.gauge("mooring_resident_bytes", "Resident memory of the process.", resident_bytes());
-    page.gauge(
-        "mooring_uptime_seconds",
-        "Since the process started.",
-        admin.started.elapsed().as_secs_f64(),
-    );
-    let version = [(env!("CARGO_PKG_VERSION"), 1)];
-    page.gauges("mooring_build_info", "The release.", "version", version.into_iter());
-}
+/// Scrapers wait for several seconds, and want the other figures if an actor hangs.
+const ANSWER_TIME: Duration = Duration::from_secs(2);

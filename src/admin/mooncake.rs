@@ -17,7 +17,7 @@ use axum::routing::{get, post};
 
 use super::{Admin, Serving};
 use problem::Problem;
-pub(super) use role::health;
+pub(super) use role::{health, stage};
 pub(super) use summary::{Window, line as summary_line};
 
 /// All pages but those that every master has.

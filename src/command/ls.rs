@@ -176,7 +176,8 @@ fn client_table(clients: &[ClientEntry]) -> Table {
     table
 }
 
-fn segment_state(state: SegmentState) -> &'static str {
+/// The name of a state, for people and scripts.
+pub(crate) fn segment_state(state: SegmentState) -> &'static str {
     match state {
         SegmentState::Open => "open",
         SegmentState::Quarantined => "quarantined",
@@ -186,7 +187,8 @@ fn segment_state(state: SegmentState) -> &'static str {
     }
 }
 
-fn client_state(state: ClientState) -> &'static str {
+/// The name of a state, for people and scripts.
+pub(crate) fn client_state(state: ClientState) -> &'static str {
     match state {
         ClientState::Active => "active",
         ClientState::Suspected => "suspected",

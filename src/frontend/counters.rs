@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mooring_proto::ErrorCode;
 use mooring_proto::message::Kind;
 
+use super::histogram::Histogram;
+
 /// One number that only grows.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -35,6 +37,8 @@ pub(crate) struct KindCounters {
     pub(crate) failures: Counter,
     /// Their keys.
     pub(crate) batch: BatchCounters,
+    /// How long they took, from the whole request to its answer.
+    pub(crate) durations: Histogram,
 }
 
 /// The items of batches.

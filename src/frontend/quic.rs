@@ -6,8 +6,10 @@
 //! process keep has a bound, for its connection and for all together.
 
 mod connection;
+mod drops;
 mod farewell;
 mod listener;
+mod paths;
 mod probe;
 mod reply;
 mod request;

@@ -68,6 +68,12 @@ pub(crate) fn resident_bytes() -> u64 {
     pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
 }
 
+/// Processor time of the process until now, of all its threads.
+pub(crate) fn cpu_seconds() -> f64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,8 +25,8 @@ pub(crate) struct MasterArgs {
     #[arg(long, value_name = "IP", help_heading = "Network")]
     pub(super) rpc_address: Option<IpAddr>,
 
-    /// TCP port of the admin pages /health, /ready, /metrics, /version, and those of Mooncake's master;
-    /// 0 takes any free one
+    /// TCP port of the admin pages /health, /ready, /metrics, /status, /version, and those of
+    /// Mooncake's master; 0 takes any free one
     #[arg(long, default_value_t = 9003, value_name = "PORT", help_heading = "Network")]
     pub(super) metrics_port: u16,
 
@@ -113,6 +113,11 @@ pub(crate) struct MasterArgs {
 
     #[command(flatten)]
     pub(super) handoff: HandoffArgs,
+
+    /// A request that takes at least this many milliseconds, from the whole request to its answer, is
+    /// logged with its operation, client and trace; 0 logs none
+    #[arg(long, default_value_t = 1000, value_name = "MS", help_heading = "Log")]
+    pub(super) slow_request_ms: u64,
 
     /// File that is renamed into place once the master serves, in JSON: pid, rpc, metrics,
     /// mooncake, metadata, cert_sha256

@@ -10,6 +10,7 @@ use mooring_actors::shard::AllocationStrategy;
 use super::args::{self, HandoffArgs, MasterArgs, MooncakeArgs, ShardLayout};
 use crate::command::CommandError;
 use crate::frontend::mooncake::MooncakeOptions;
+use crate::frontend::slow::SlowLog;
 use crate::handoff::FailurePolicy;
 use crate::tls::TlsFiles;
 
@@ -34,6 +35,7 @@ pub(super) struct MasterOptions {
     pub(super) runtime_threads: usize,
     pub(super) settings: Settings,
     pub(super) client_ttl: Duration,
+    pub(super) slow: SlowLog,
     pub(super) ready_file: Option<PathBuf>,
     pub(super) state_dir: Option<PathBuf>,
     /// From the signal to leave to the end of the process.
@@ -105,6 +107,10 @@ impl MasterOptions {
             runtime_threads: runtime_threads.max(RUNTIME_THREADS_MIN),
             settings,
             client_ttl: args.client_ttl,
+            slow: SlowLog {
+                threshold: (args.slow_request_ms > 0)
+                    .then(|| Duration::from_millis(args.slow_request_ms)),
+            },
             ready_file: args.ready_file.clone(),
             state_dir: args.state_dir.clone().or_else(|| args.handoff.handoff_dir.clone()),
             shutdown_deadline: args.handoff.shutdown_deadline_sec,

@@ -58,7 +58,7 @@ pub(super) async fn serve(
         Some(state) => Core::start_restored(config, state),
         None => Core::start(config),
     };
-    let context = Arc::new(Context::new(core, probe_client));
+    let context = Arc::new(Context::new(core, probe_client, options.slow));
     let (mut quic, probe) = match opened {
         Some(opened) => Some(Quic::start(opened, &context, probe_client, &options)?),
         None => None,

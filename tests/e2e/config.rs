@@ -7,7 +7,7 @@ use crate::harness::{mooring, run};
 
 /// A value for every flag of `mooring master` that is not its default, as the effective
 /// configuration shows it.
-const MASTER: [(&str, &str); 37] = [
+const MASTER: [(&str, &str); 38] = [
     ("rpc-port", "1234"),
     ("rpc-address", "127.0.0.2"),
     ("metrics-port", "1235"),
@@ -42,6 +42,7 @@ const MASTER: [(&str, &str); 37] = [
     ("handoff-max-workers", "2"),
     ("handoff-restore-workers", "3"),
     ("handoff-restore-margin-percent", "20"),
+    ("slow-request-ms", "250"),
     ("ready-file", "ready.json"),
     ("state-dir", "state"),
     ("log-level", "debug"),

@@ -15,6 +15,7 @@ mod mooncake;
 mod mooncake_master;
 mod mooncake_pages;
 mod objects;
+mod observing;
 mod ops;
 mod peer;
 mod pool;

@@ -23,16 +23,16 @@ struct Health {
 }
 
 /// How far the process is.
-pub(super) struct Stage {
+pub(in crate::admin) struct Stage {
     pub(super) role: &'static str,
     pub(super) ha_state: &'static str,
     pub(super) is_ready: bool,
-    state: &'static str,
-    reason: Option<String>,
+    pub(in crate::admin) state: &'static str,
+    pub(in crate::admin) reason: Option<String>,
 }
 
 /// The stage as of now.
-pub(super) fn stage(admin: &Admin) -> Stage {
+pub(in crate::admin) fn stage(admin: &Admin) -> Stage {
     let (state, is_ready) = match admin.serving.get() {
         Some(serving) if serving.context.stage.is_draining() => ("draining", false),
         Some(_) => ("serving", true),

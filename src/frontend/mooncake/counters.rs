@@ -7,6 +7,7 @@ use mooring_proto::mooncake::Function;
 
 use crate::frontend::budget::Budget;
 use crate::frontend::counters::{BatchCounters, Counter};
+use crate::frontend::histogram::Histogram;
 
 /// The calls of one function.
 #[derive(Default)]
@@ -19,6 +20,8 @@ pub(crate) struct FunctionCounters {
     pub(crate) batch: BatchCounters,
     /// Calls whose arguments cannot be read, most likely of clients of another release.
     pub(crate) wrong_arguments: Counter,
+    /// How long calls took, from the whole request to its answer.
+    pub(crate) durations: Histogram,
     told: AtomicBool,
 }
 

@@ -1,5 +1,7 @@
 //! From a request to the frame that answers it.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use mooring_proto::mooncake::{
     Call, CallError, Cause, Expected, Form, Function, Pack, Request, RpcError, append_reply,
@@ -9,6 +11,7 @@ use mooring_proto::mooncake::{
 use super::listener::Shared;
 use super::{off, reading, removing, segments, session, writing};
 use crate::frontend::calls::Ask;
+use crate::frontend::slow::Finished;
 
 /// What a request is answered within.
 pub(super) struct Scope<'a> {
@@ -79,13 +82,28 @@ impl<'a> Scope<'a> {
 
 /// The frame that answers a request; a refusal is an answer too.
 pub(super) async fn answer(shared: &Shared, seq: u32, function_id: u32, body: &Bytes) -> Vec<u8> {
+    let started = Instant::now();
     let call = match Call::decode(function_id, body) {
         Ok(call) => call,
         Err(error) => return refuse(shared, seq, &error),
     };
-    shared.context.mooncake.function(call.function()).requests.increment();
+    let function = call.function();
+    let counters = shared.context.mooncake.function(function);
+    counters.requests.increment();
     let scope = Scope { shared, body, seq };
-    dispatch(&scope, call).await
+    let reply = dispatch(&scope, call).await;
+    let took = started.elapsed();
+    counters.durations.record(took);
+    shared.context.slow.look(took, || Finished {
+        front_end: "mooncake",
+        operation: format!("{function:?}"),
+        took,
+        client: None,
+        trace: None,
+        request_bytes: body.len(),
+        reply_bytes: reply.len(),
+    });
+    reply
 }
 
 async fn dispatch(scope: &Scope<'_>, call: Call<'_>) -> Vec<u8> {

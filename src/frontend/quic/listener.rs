@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mooring_proto::client::packets;
@@ -13,8 +13,9 @@ use mooring_proto::message::session::ALPN_MASTER;
 use quinn::{Endpoint, Incoming, ServerConfig, VarInt};
 
 use super::connection::{self, REQUESTS_MAX, Shared};
+use super::paths::Paths;
 use super::sessions::{Sessions, call_for_attention};
-use super::{farewell, reset_key, transport};
+use super::{drops, farewell, reset_key, transport};
 use crate::frontend::Context;
 use crate::frontend::budget::Budget;
 use crate::tls::{ServerTls, TlsError};
@@ -32,6 +33,7 @@ pub(crate) struct Listener {
     endpoint: Endpoint,
     shared: Arc<Shared>,
     client_ttl: Duration,
+    certificate_ends_s: AtomicI64,
 }
 
 /// Why the port cannot be served.
@@ -81,7 +83,8 @@ impl Listener {
         let shared = Arc::new(Shared { context, sessions, budget });
         tokio::spawn(call_for_attention(shared.context.clone(), shared.sessions.clone()));
         tokio::spawn(accept(endpoint.clone(), shared.clone()));
-        Ok(Listener { endpoint, shared, client_ttl: options.client_ttl })
+        let certificate_ends_s = AtomicI64::new(tls.ends_s().unwrap_or(UNKNOWN_END));
+        Ok(Listener { endpoint, shared, client_ttl: options.client_ttl, certificate_ends_s })
     }
 
     /// The bound address.
@@ -102,6 +105,25 @@ impl Listener {
         self.shared.budget.kept_bytes()
     }
 
+    /// What the paths to the peers are like.
+    pub(crate) fn paths(&self) -> Paths {
+        self.shared.sessions.paths()
+    }
+
+    /// Packets that the system threw away since the port was opened, because the process did not take
+    /// them in time; `None` if it does not tell.
+    pub(crate) fn dropped_packets(&self) -> Option<u64> {
+        drops::of_port(self.local_address().ok()?.port())
+    }
+
+    /// When the certificate that is shown runs out, in seconds since 1970; `None` if it does not say.
+    pub(crate) fn certificate_ends_s(&self) -> Option<i64> {
+        match self.certificate_ends_s.load(Ordering::Relaxed) {
+            UNKNOWN_END => None,
+            ends_s => Some(ends_s),
+        }
+    }
+
     /// Shows another certificate to connections from now on; those that are open stay.
     ///
     /// # Errors
@@ -109,6 +131,8 @@ impl Listener {
     pub(crate) fn replace_tls(&self, tls: &ServerTls) -> Result<(), TlsError> {
         let config = server_config(tls, self.client_ttl)?;
         self.endpoint.set_server_config(Some(config));
+        let ends_s = tls.ends_s().unwrap_or(UNKNOWN_END);
+        self.certificate_ends_s.store(ends_s, Ordering::Relaxed);
         Ok(())
     }
 
@@ -203,6 +227,9 @@ async fn shake_hands(incoming: Incoming) -> Result<quinn::Connection, (SocketAdd
         Err(_) => Err((peer, "not completed in time".to_owned())),
     }
 }
+
+/// Of a certificate whose end is not known.
+const UNKNOWN_END: i64 = i64::MAX;
 
 /// Handshakes at once: each costs a signature, so more of them only make all of them late.
 const HANDSHAKES_MAX: usize = 1024;

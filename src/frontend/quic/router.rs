@@ -4,7 +4,7 @@ mod inspect;
 mod objects;
 mod segments;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mooring_actors::Moment;
 use mooring_proto::frame::{encode_refusal, encode_reply};
@@ -16,6 +16,7 @@ use serde::de::Deserialize;
 use super::request::Request;
 use crate::frontend::Context;
 use crate::frontend::bulk::unavailable;
+use crate::frontend::slow::Finished;
 
 /// What a request is answered within.
 pub(super) struct Scope<'a> {
@@ -28,6 +29,7 @@ pub(super) struct Scope<'a> {
 
 /// The frame that answers a request; a refusal is an answer too.
 pub(super) async fn answer(context: &Context, client: ClientId, request: Request) -> Vec<u8> {
+    let started = Instant::now();
     let kind = request.kind;
     let counters = context.counters.kind(kind);
     counters.requests.increment();
@@ -44,12 +46,24 @@ pub(super) async fn answer(context: &Context, client: ClientId, request: Request
             outcome.unwrap_or_else(|_| Err(deadline_exceeded()))
         }
     };
-    answer.unwrap_or_else(|error| {
+    let reply = answer.unwrap_or_else(|error| {
         counters.failures.increment();
         context.counters.refused(error.code);
         tracing::debug!(%client, ?kind, %error, trace = ?request.trace, "request refused");
         encode_refusal(kind as u16, &error)
-    })
+    });
+    let took = started.elapsed();
+    counters.durations.record(took);
+    context.slow.look(took, || Finished {
+        front_end: "quic",
+        operation: format!("{kind:?}"),
+        took,
+        client: Some(client),
+        trace: request.trace,
+        request_bytes: request.body.len(),
+        reply_bytes: reply.len(),
+    });
+    reply
 }
 
 async fn dispatch(scope: &Scope<'_>, kind: Kind) -> Result<Vec<u8>, WireError> {

@@ -11,42 +11,60 @@ use mooring_proto::message::session::Attention;
 use quinn::Connection;
 use tokio::sync::broadcast::error::RecvError;
 
+use super::paths::{PathTotals, Paths};
 use crate::frontend::Context;
 
 /// The connections that have said hello. Touched when one comes or goes, never by a request.
 pub(crate) struct Sessions {
     core: Core,
-    by_client: Mutex<HashMap<ClientId, Vec<Connection>>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    by_client: HashMap<ClientId, Vec<Connection>>,
+    /// Of the connections that have ended.
+    ended: PathTotals,
 }
 
 impl Sessions {
     pub(crate) fn new(core: Core) -> Sessions {
-        Sessions { core, by_client: Mutex::default() }
+        Sessions { core, state: Mutex::default() }
     }
 
     /// A connection of this client; it counts until the value is dropped.
     pub(crate) fn enter(self: &Arc<Sessions>, client: ClientId, connection: Connection) -> Entered {
-        self.locked().entry(client).or_default().push(connection.clone());
+        self.locked().by_client.entry(client).or_default().push(connection.clone());
         Entered { sessions: self.clone(), client, connection }
     }
 
     /// How many connections there are.
     pub(crate) fn connections(&self) -> usize {
-        self.locked().values().map(Vec::len).sum()
+        self.locked().by_client.values().map(Vec::len).sum()
+    }
+
+    /// What the paths to the peers are like, and what has been sent on all of them since the start.
+    pub(crate) fn paths(&self) -> Paths {
+        let (open, ended) = {
+            let state = self.locked();
+            let open = state.by_client.values().flatten();
+            (open.map(Connection::stats).collect::<Vec<_>>(), state.ended)
+        };
+        Paths::new(&open, ended)
     }
 
     /// All of them.
     pub(crate) fn all(&self) -> Vec<Connection> {
-        self.locked().values().flatten().cloned().collect()
+        self.locked().by_client.values().flatten().cloned().collect()
     }
 
     fn of(&self, client: ClientId) -> Vec<Connection> {
-        self.locked().get(&client).cloned().unwrap_or_default()
+        self.locked().by_client.get(&client).cloned().unwrap_or_default()
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<ClientId, Vec<Connection>>> {
+    fn locked(&self) -> MutexGuard<'_, State> {
         // Each change is one step, so that a panic elsewhere leaves the map whole.
-        self.by_client.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -59,11 +77,12 @@ pub(crate) struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let mut by_client = self.sessions.locked();
-        if let Some(connections) = by_client.get_mut(&self.client) {
+        let mut state = self.sessions.locked();
+        state.ended.add(&self.connection.stats());
+        if let Some(connections) = state.by_client.get_mut(&self.client) {
             connections.retain(|it| it.stable_id() != self.connection.stable_id());
             if connections.is_empty() {
-                by_client.remove(&self.client);
+                state.by_client.remove(&self.client);
                 self.sessions.core.goodbye(self.client);
             }
         }
