@@ -4,6 +4,8 @@
 pub(crate) mod connections;
 mod exposition;
 mod handoff;
+#[cfg(debug_assertions)]
+mod hang;
 mod inspection;
 mod metrics;
 mod mooncake;
@@ -13,7 +15,7 @@ mod readiness;
 mod status;
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 use mooring_actors::pool::message::{PoolReply, PoolRequest};
+use mooring_proto::message::session::{VERSION, VERSION_MIN};
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
@@ -48,6 +51,9 @@ struct Serving {
     /// `None` without QUIC.
     listener: Option<Arc<Listener>>,
     readiness: Readiness,
+    /// What serves the ports.
+    #[cfg(debug_assertions)]
+    ports: tokio::runtime::Handle,
 }
 
 impl Serving {
@@ -77,12 +83,24 @@ impl Admin {
         change(&mut self.progress());
     }
 
-    /// Shows a process that serves from now on.
-    pub(crate) fn serve(&self, context: Arc<Context>, quic: Option<(Arc<Listener>, Probe)>) {
+    /// Shows a process that serves from now on. Must be called inside the runtime that serves the
+    /// ports.
+    pub(crate) fn serve(
+        &self,
+        context: Arc<Context>,
+        quic: Option<(Arc<Listener>, Probe)>,
+        mooncake: Option<SocketAddr>,
+    ) {
         let (listener, probe) = quic.unzip();
-        let readiness = Readiness::new(context.clone(), probe);
+        let readiness = Readiness::new(context.clone(), probe, mooncake);
         // A process begins to serve once.
-        let _ = self.serving.set(Serving { context, listener, readiness });
+        let _ = self.serving.set(Serving {
+            context,
+            listener,
+            readiness,
+            #[cfg(debug_assertions)]
+            ports: tokio::runtime::Handle::current(),
+        });
     }
 
     /// Why requests are not answered yet, in one line for people.
@@ -96,26 +114,34 @@ impl Admin {
     }
 }
 
-/// Serves the pages until the process ends. Must be called inside a tokio runtime.
+/// Serves the pages until the process ends, on a thread of their own: they tell how the process is
+/// while everything else is busy or hangs.
 ///
 /// # Errors
-/// If the socket is of no use.
+/// If the socket is of no use, or there is no thread.
 pub(crate) fn start(socket: TcpListener, admin: Arc<Admin>) -> io::Result<()> {
     socket.set_nonblocking(true)?;
-    let socket = tokio::net::TcpListener::from_std(socket)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let socket = {
+        let _inside = runtime.enter();
+        tokio::net::TcpListener::from_std(socket)?
+    };
     let pages = Router::new()
         .merge(mooncake::pages())
         .route("/health", get(mooncake::health))
         .route("/ready", get(ready))
         .route("/metrics", get(metrics_page))
         .route("/status", get(status::page))
-        .route("/version", get(version))
-        .with_state(admin);
-    tokio::spawn(async move {
+        .route("/version", get(version));
+    #[cfg(debug_assertions)]
+    let pages = pages.route("/debug/hang", axum::routing::post(hang::hang));
+    let pages = pages.with_state(admin);
+    let serve = async move {
         if let Err(error) = axum::serve(Connections::new(socket), pages).await {
             tracing::error!(%error, "the admin pages are gone");
         }
-    });
+    };
+    std::thread::Builder::new().name("admin".to_owned()).spawn(move || runtime.block_on(serve))?;
     Ok(())
 }
 
@@ -161,7 +187,12 @@ async fn metrics_page(State(admin): State<Arc<Admin>>) -> Response {
     ([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response()
 }
 
+/// The release, and which versions of the protocol it speaks.
 async fn version() -> Response {
-    let body = json!({ "name": "mooring", "version": env!("CARGO_PKG_VERSION") });
+    let body = json!({
+        "name": "mooring",
+        "version": env!("CARGO_PKG_VERSION"),
+        "protocol": { "min": VERSION_MIN, "max": VERSION },
+    });
     Json(body).into_response()
 }

@@ -1,26 +1,38 @@
 //! Whether the process serves, proved by asking it.
 
+use std::fmt::Display;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use mooring_actors::ShardId;
+use mooring_actors::pool::message::PoolRequest;
 use mooring_actors::shard::message::ShardRequest;
 use tokio::sync::Mutex;
 
 use crate::frontend::Context;
+use crate::frontend::mooncake;
 use crate::frontend::quic::Probe;
 
-/// Asks the QUIC port, if there is one, and every shard, at most once a second: many may look, and none of them should
-/// cost the process anything.
+/// Asks the ports, the pool and every shard, all at once and at most once a second: many may look, and none of
+/// them should cost the process anything. What hangs shows within three seconds.
 pub(super) struct Readiness {
     context: Arc<Context>,
+    /// `None` without QUIC.
     probe: Option<Probe>,
+    /// `None` without a port for clients of Mooncake.
+    mooncake: Option<SocketAddr>,
     last: Mutex<Option<(Instant, Result<(), String>)>>,
 }
 
 impl Readiness {
-    pub(super) fn new(context: Arc<Context>, probe: Option<Probe>) -> Readiness {
-        Readiness { context, probe, last: Mutex::new(None) }
+    pub(super) fn new(
+        context: Arc<Context>,
+        probe: Option<Probe>,
+        mooncake: Option<SocketAddr>,
+    ) -> Readiness {
+        Readiness { context, probe, mooncake, last: Mutex::new(None) }
     }
 
     /// Whether requests are answered; else why not.
@@ -41,31 +53,46 @@ impl Readiness {
     }
 
     async fn ask(&self) -> Result<(), String> {
-        let shards = async {
-            let mut answers = Vec::new();
-            for shard in 0..self.context.core.route().shards() {
-                let answer = self.context.core.shard(ShardId(shard), None, ShardRequest::Probe);
-                answers.push((shard, answer.map_err(|error| format!("shard {shard}: {error}"))?));
-            }
-            for (shard, answer) in answers {
-                answer.await.map_err(|error| format!("shard {shard}: {error}"))?;
-            }
-            Ok(())
-        };
-        in_time("the shards", shards).await?;
+        let (shards, pool, quic, mooncake) =
+            tokio::join!(self.ask_shards(), self.ask_pool(), self.ask_quic(), self.ask_mooncake());
+        let faults = shards.into_iter().chain([pool, quic, mooncake]).filter_map(Result::err);
+        let faults: Vec<String> = faults.collect();
+        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+    }
+
+    async fn ask_shards(&self) -> Vec<Result<(), String>> {
+        let core = &self.context.core;
+        let asked = (0..core.route().shards()).map(|shard| {
+            let answer = core.shard(ShardId(shard), None, ShardRequest::Probe);
+            in_time(format!("shard {shard}"), async { answer?.await.map(drop) })
+        });
+        join_all(asked).await
+    }
+
+    async fn ask_pool(&self) -> Result<(), String> {
+        let answer = self.context.core.pool(PoolRequest::Totals);
+        in_time("the pool", async { answer.await.map(drop) }).await
+    }
+
+    async fn ask_quic(&self) -> Result<(), String> {
         let Some(probe) = &self.probe else { return Ok(()) };
-        let listener =
-            async { probe.run().await.map_err(|error| format!("the QUIC listener: {error}")) };
-        in_time("the QUIC listener", listener).await
+        in_time("the QUIC listener", probe.run()).await
+    }
+
+    async fn ask_mooncake(&self) -> Result<(), String> {
+        let Some(address) = self.mooncake else { return Ok(()) };
+        in_time("the listener for clients of Mooncake", mooncake::probe(address)).await
     }
 }
 
-async fn in_time(
-    who: &str,
-    answer: impl Future<Output = Result<(), String>>,
+async fn in_time<E: Display>(
+    who: impl Display,
+    answer: impl Future<Output = Result<(), E>>,
 ) -> Result<(), String> {
-    let outcome = tokio::time::timeout(ANSWER_TIME, answer).await;
-    outcome.unwrap_or_else(|_| Err(format!("{who}: no answer within {ANSWER_TIME:?}")))
+    match tokio::time::timeout(ANSWER_TIME, answer).await {
+        Ok(outcome) => outcome.map_err(|error| format!("{who}: {error}")),
+        Err(_) => Err(format!("{who}: no answer within {ANSWER_TIME:?}")),
+    }
 }
 
 /// A load balancer asks this often, and no more often needs to know.

@@ -19,6 +19,7 @@ mod off;
 mod order;
 mod placement;
 mod places;
+mod probe;
 mod reading;
 mod removing;
 mod router;
@@ -29,4 +30,5 @@ mod writing;
 
 pub(crate) use counters::{FunctionCounters, MooncakeCounters};
 pub(crate) use listener::{CONNECTIONS_MAX, MooncakeListener, MooncakeOptions};
+pub(crate) use probe::probe;
 pub(crate) use socket::bind;

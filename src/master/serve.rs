@@ -72,7 +72,7 @@ pub(super) async fn serve(
         metrics,
     };
     let listener = quic.as_ref().map(|quic| quic.listener.clone());
-    admin.serve(context.clone(), listener.clone().zip(probe));
+    admin.serve(context.clone(), listener.clone().zip(probe), ports.mooncake);
     if let Some(interval) = options.summary_log_interval {
         admin::log_summary(admin.clone(), interval);
     }

@@ -2,11 +2,14 @@
 //! that hangs, and the log.
 
 use std::net::SocketAddr;
+#[cfg(debug_assertions)]
+use std::time::Duration;
+use std::time::Instant;
 
 use mooring_proto::mooncake::{ExistKey, Str};
 use serde_json::Value;
 
-use crate::harness::{Master, Process, page_at, run};
+use crate::harness::{Master, PATIENCE, Process, http, page_at, run};
 use crate::mooncake::client::{Client, TENANT};
 use crate::pool::Pool;
 
@@ -107,5 +110,59 @@ fn latencies_are_told_by_operation_of_both_ports() {
         "mooring_state{state=\"serving\"} 1",
     ] {
         assert!(page.lines().any(|it| it.starts_with(name)), "{name} is not in\n{page}");
+    }
+}
+
+/// Waits until the master says that it is not ready, and gives the reason.
+#[cfg(debug_assertions)]
+fn not_ready(master: &Master) -> String {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let (code, body) = master.page("/ready");
+        if code == 503 {
+            return body;
+        }
+        assert!(Instant::now() < until, "still ready");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_master_with_a_shard_that_hangs_is_not_ready_within_five_seconds() {
+    let master = Master::start(&["--shards", "2", "--shard-layout", "threads"]);
+    assert_eq!(master.page("/ready").0, 200);
+    assert_eq!(http(master.metrics(), "POST", "/debug/hang?shard=1", b"").0, 200);
+    let hung = Instant::now();
+    let reason = not_ready(&master);
+    assert!(hung.elapsed() < Duration::from_secs(5), "after {:?}", hung.elapsed());
+    assert!(reason.contains("shard 1") && !reason.contains("shard 0"), "{reason}");
+    // What needs no answer of a shard is told still.
+    let (code, page) = master.page("/metrics");
+    assert!(code == 200 && page.contains("mooring_actors_answer 0"), "{page}");
+    assert!(!page.contains("master_key_count"), "a sum without a shard would be wrong: {page}");
+    let oldest = page
+        .lines()
+        .find(|line| line.starts_with("mooring_shard_oldest_request_seconds{shard=\"1\"}"));
+    let oldest: f64 = oldest.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(oldest > 0.0, "{page}");
+    assert!(!status(master.metrics())["lacking"].as_array().unwrap().is_empty());
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_master_whose_ports_hang_is_not_ready_within_five_seconds() {
+    for flags in [&["--dev"][..], &["--mooncake-port", "0"]] {
+        let ports = ["master", "--rpc-port", "0", "--metrics-port", "0"];
+        let process = Process::serving(&[&ports[..], flags].concat());
+        let metrics = metrics(&process);
+        assert_eq!(http(metrics, "GET", "/ready", b"").0, 200);
+        assert_eq!(http(metrics, "POST", "/debug/hang?ports", b"").0, 200);
+        let hung = Instant::now();
+        while http(metrics, "GET", "/ready", b"").0 != 503 {
+            assert!(hung.elapsed() < Duration::from_secs(5), "{flags:?}: still ready");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(hung.elapsed() < Duration::from_secs(5), "after {:?}", hung.elapsed());
     }
 }
