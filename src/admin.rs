@@ -7,6 +7,7 @@ mod handoff;
 #[cfg(debug_assertions)]
 mod hang;
 mod inspection;
+mod log_level;
 mod metrics;
 mod mooncake;
 mod progress;
@@ -34,7 +35,7 @@ use self::mooncake::stage;
 pub(crate) use self::progress::{Progress, StartState};
 use crate::frontend::Context;
 use crate::frontend::quic::{Listener, Probe};
-use connections::Connections;
+use connections::{Connections, Peer};
 use readiness::Readiness;
 
 /// What the pages show.
@@ -132,10 +133,11 @@ pub(crate) fn start(socket: TcpListener, admin: Arc<Admin>) -> io::Result<()> {
         .route("/ready", get(ready))
         .route("/metrics", get(metrics_page))
         .route("/status", get(status::page))
-        .route("/version", get(version));
+        .route("/version", get(version))
+        .route("/log_level", get(log_level::get).put(log_level::put).delete(log_level::delete));
     #[cfg(debug_assertions)]
     let pages = pages.route("/debug/hang", axum::routing::post(hang::hang));
-    let pages = pages.with_state(admin);
+    let pages = pages.with_state(admin).into_make_service_with_connect_info::<Peer>();
     let serve = async move {
         if let Err(error) = axum::serve(Connections::new(socket), pages).await {
             tracing::error!(%error, "the admin pages are gone");

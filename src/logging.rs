@@ -1,14 +1,21 @@
 //! The log: for people on a terminal, for machines otherwise.
 //!
-//! An ERROR line means that a person has to look. What peers do wrong is DEBUG, and counted.
+//! An ERROR line means that a person has to look. What peers do wrong is DEBUG, and counted. What is
+//! logged can be changed while the process runs, and a line that repeats itself is held back.
+
+mod limit;
 
 use std::io::IsTerminal;
+use std::sync::{LazyLock, OnceLock};
 
 use clap::{Args, ValueEnum};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
 use crate::command::CommandError;
+use limit::Limiter;
 
 /// How to log; flags of every subcommand.
 #[derive(Args, Clone, Debug)]
@@ -21,7 +28,8 @@ pub(crate) struct LogArgs {
 
     /// What to log: off, error, warn, info, debug or trace, or directives as
     /// `mooring=debug,quinn=warn`; by default what RUST_LOG says, else info for servers, error for
-    /// client commands, and warn for what runs longer
+    /// client commands, and warn for what runs longer. A master takes others on its admin page
+    /// /log_level
     #[arg(long, global = true, value_name = "LEVEL", help_heading = "Log")]
     pub(crate) log_level: Option<String>,
 }
@@ -53,7 +61,7 @@ pub(crate) enum Subject {
 /// # Errors
 /// Arguments, if the level cannot be understood.
 pub(crate) fn start(args: &LogArgs, subject: Subject) -> Result<(), CommandError> {
-    let filter = filter(args.log_level.as_deref(), subject)?;
+    let (filter, directives) = filter(args.log_level.as_deref(), subject)?;
     let terminal = std::io::stderr().is_terminal();
     let human = match args.log_format {
         LogFormat::Auto => terminal || subject != Subject::Server,
@@ -62,20 +70,72 @@ pub(crate) fn start(args: &LogArgs, subject: Subject) -> Result<(), CommandError
     };
     // By default a line that cannot be written is told on the same standard error, and that panics:
     // a full disk or a dead reader of the log would end the process.
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .log_internal_errors(false);
-    // A second start is a test in the same process; the first log stays.
-    let _ = if human {
-        builder.with_ansi(terminal).try_init()
+    let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
+    let lines = if human {
+        lines.with_ansi(terminal).boxed()
     } else {
-        builder.json().flatten_event(true).with_current_span(false).try_init()
+        lines.json().flatten_event(true).with_current_span(false).boxed()
     };
+    let (levels, handle) = reload::Layer::new(filter);
+    let log = Registry::default().with(lines).with(levels).with(limit::Shared(&LIMITER));
+    // A second start is a test in the same process; the first log stays.
+    if log.try_init().is_ok() {
+        let _ = LEVELS.set(Levels { handle, at_start: directives });
+        if subject == Subject::Server {
+            tell_left_out_again_and_again();
+        }
+    }
     Ok(())
 }
 
-fn filter(level: Option<&str>, subject: Subject) -> Result<EnvFilter, CommandError> {
+/// The directives that are in effect; `None` without a log.
+pub(crate) fn levels() -> Option<String> {
+    LEVELS.get()?.handle.with_current(EnvFilter::to_string).ok()
+}
+
+/// Logs by other directives from now on, or with `None` by those of the start.
+///
+/// # Errors
+/// What cannot be understood; then nothing changes.
+pub(crate) fn set_levels(directives: Option<&str>) -> Result<(), String> {
+    let Some(levels) = LEVELS.get() else { return Err("there is no log".to_owned()) };
+    let directives = directives.unwrap_or(&levels.at_start);
+    check_level(directives)?;
+    let filter = EnvFilter::try_new(directives).map_err(|error| error.to_string())?;
+    levels.handle.reload(filter).map_err(|error| error.to_string())
+}
+
+/// Writes how many lines were left out since this was written last.
+pub(crate) fn tell_left_out() {
+    LIMITER.tell_left_out();
+}
+
+fn tell_left_out_again_and_again() {
+    let tell = || {
+        loop {
+            std::thread::sleep(limit::INTERVAL);
+            tell_left_out();
+        }
+    };
+    // Without the thread it is told when the process leaves.
+    let _ = std::thread::Builder::new().name("log".to_owned()).spawn(tell);
+}
+
+/// What is logged, to be changed.
+struct Levels {
+    handle: reload::Handle<EnvFilter, Lines>,
+    at_start: String,
+}
+
+/// What writes the lines.
+type Lines = tracing_subscriber::layer::Layered<Box<dyn Layer<Registry> + Send + Sync>, Registry>;
+
+static LEVELS: OnceLock<Levels> = OnceLock::new();
+
+static LIMITER: LazyLock<Limiter> = LazyLock::new(Limiter::new);
+
+/// The filter, and the directives that it is made of.
+fn filter(level: Option<&str>, subject: Subject) -> Result<(EnvFilter, String), CommandError> {
     let by_default = match subject {
         Subject::Server => "info",
         Subject::Worker => "warn",
@@ -83,7 +143,8 @@ fn filter(level: Option<&str>, subject: Subject) -> Result<EnvFilter, CommandErr
     };
     let (name, directives) = match level {
         Some(level) => {
-            check_level(level)?;
+            let told = |text| CommandError::Arguments(format!("--log-level = {level}: {text}"));
+            check_level(level).map_err(told)?;
             ("--log-level", level.to_owned())
         }
         None => match std::env::var("RUST_LOG") {
@@ -91,22 +152,23 @@ fn filter(level: Option<&str>, subject: Subject) -> Result<EnvFilter, CommandErr
             _ => ("default", by_default.to_owned()),
         },
     };
-    EnvFilter::try_new(&directives)
-        .map_err(|error| CommandError::Arguments(format!("{name} = {directives}: {error}")))
+    let filter = EnvFilter::try_new(&directives)
+        .map_err(|error| CommandError::Arguments(format!("{name} = {directives}: {error}")))?;
+    Ok((filter, directives))
 }
 
 /// A word alone would be taken for a part of the program, and a mistyped level for one that logs
 /// nothing.
-fn check_level(level: &str) -> Result<(), CommandError> {
+fn check_level(level: &str) -> Result<(), String> {
     let wrong = |directive: &&str| {
         !directive.contains(['=', '[', ']', '}']) && directive.parse::<LevelFilter>().is_err()
     };
     match level.split(',').find(|part| part.is_empty() || wrong(part)) {
         None => Ok(()),
-        Some(part) => Err(CommandError::Arguments(format!(
-            "--log-level = {level}: `{part}` is neither a level (off, error, warn, info, debug or \
-             trace) nor a directive as mooring=debug"
-        ))),
+        Some(part) => Err(format!(
+            "`{part}` is neither a level (off, error, warn, info, debug or trace) nor a directive as \
+             mooring=debug"
+        )),
     }
 }
 
@@ -126,8 +188,9 @@ mod tests {
     #[test]
     fn directives_are_understood() {
         for level in ["warn,mooring=debug", "off,mooring=debug", "WARN,[span]=info,mooring=debug"] {
-            let filter = filter(Some(level), Subject::Server).unwrap();
+            let (filter, directives) = filter(Some(level), Subject::Server).unwrap();
             assert!(filter.to_string().contains("mooring=debug"), "{filter}");
+            assert_eq!(directives, level);
         }
     }
 }

@@ -25,8 +25,8 @@ pub(crate) struct MasterArgs {
     #[arg(long, value_name = "IP", help_heading = "Network")]
     pub(super) rpc_address: Option<IpAddr>,
 
-    /// TCP port of the admin pages /health, /ready, /metrics, /status, /version, and those of
-    /// Mooncake's master; 0 takes any free one
+    /// TCP port of the admin pages /health, /ready, /metrics, /status, /version, /log_level, and those
+    /// of Mooncake's master; 0 takes any free one
     #[arg(long, default_value_t = 9003, value_name = "PORT", help_heading = "Network")]
     pub(super) metrics_port: u16,
 

@@ -17,6 +17,7 @@ use crate::frontend::Context;
 use crate::frontend::mooncake::MooncakeListener;
 use crate::frontend::quic::Listener;
 use crate::handoff::{ExportFailure, Published, Reason};
+use crate::logging;
 
 /// What leaves.
 pub(super) struct Leaving {
@@ -45,6 +46,7 @@ pub(super) async fn leave(leaving: Leaving, mut signals: Signals) -> ! {
             end(1);
         }
     }
+    logging::tell_left_out();
     tracing::info!(
         handoff_shutdown = "left",
         shards_dropped = shards_dropped() - dropped_before,

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 
-use mooring_proto::mooncake::{ExistKey, Str};
+use mooring_proto::mooncake::{BatchExistKey, ExistKey, Str};
 use serde_json::Value;
 
 use crate::harness::{Master, PATIENCE, Process, http, page_at, run};
@@ -28,6 +28,12 @@ fn ask_for_stats(master: &Master) {
     let flags = master.client_flags();
     let stats: Vec<&str> = ["stats"].into_iter().chain(flags.iter().map(String::as_str)).collect();
     assert_eq!(run(&stats).status.code(), Some(0));
+}
+
+/// Status and body of the answer to a change of the log.
+fn change_log(master: &Master, method: &str, directives: &str) -> (u16, String) {
+    let (code, body) = http(master.metrics(), method, "/log_level", directives.as_bytes());
+    (code, String::from_utf8(body).unwrap())
 }
 
 #[test]
@@ -165,4 +171,56 @@ fn a_master_whose_ports_hang_is_not_ready_within_five_seconds() {
         }
         assert!(hung.elapsed() < Duration::from_secs(5), "after {:?}", hung.elapsed());
     }
+}
+
+#[test]
+fn what_is_logged_can_be_changed_and_goes_back_to_what_it_was() {
+    let master = Master::start(&["--log-level", "warn"]);
+    assert_eq!(change_log(&master, "GET", ""), (200, "warn\n".to_owned()));
+    let told = |level: &str| master.process.log().contains(&format!("\"level\":\"{level}\""));
+    assert!(!told("INFO"), "{}", master.process.log());
+    assert_eq!(change_log(&master, "PUT", "mooring=debug\n").0, 200);
+    assert_eq!(change_log(&master, "GET", "").1, "mooring=debug\n");
+    ask_for_stats(&master);
+    assert!(told("DEBUG"), "{}", master.process.log());
+    assert_eq!(change_log(&master, "DELETE", ""), (200, "warn\n".to_owned()));
+    for wrong in ["loud", "", "mooring=loud", "info,,warn"] {
+        let (code, text) = change_log(&master, "PUT", wrong);
+        assert_eq!(code, 400, "{wrong}: {text}");
+    }
+    assert_eq!(change_log(&master, "PUT", &"a=info,".repeat(200)).0, 413);
+    assert_eq!(change_log(&master, "GET", "").1, "warn\n", "what is wrong changes nothing");
+}
+
+#[test]
+fn a_line_that_repeats_itself_is_held_back_and_counted() {
+    let mut master = Master::start(&["--slow-request-ms", "1", "--mooncake-port", "0"]);
+    let mut client = Client::connect(&master);
+    // Much longer than a millisecond in a build for development, or many requests are needed.
+    let until = Instant::now() + PATIENCE;
+    let slow_lines =
+        |master: &Master| master.process.log().matches("\"message\":\"slow request\"").count();
+    while slow_lines(&master) < 50 {
+        assert!(Instant::now() < until, "{} slow requests", slow_lines(&master));
+        slow_call(&mut client);
+    }
+    for _ in 0..200 {
+        slow_call(&mut client);
+    }
+    master.process.signal(libc::SIGTERM);
+    assert_eq!(master.process.ended().code(), Some(0));
+    let log = master.process.log();
+    assert!(log.contains("left out lines like others") && log.contains("slow.rs"), "{log}");
+    let line = log.lines().find(|line| line.contains("slow request")).unwrap();
+    let line: Value = serde_json::from_str(line).unwrap();
+    assert_eq!((&line["front_end"], &line["level"]), (&"mooncake".into(), &"WARN".into()));
+    assert!(line["took_ms"].as_f64().unwrap() >= 1.0, "{line}");
+}
+
+/// A batch that takes a while.
+fn slow_call(client: &mut Client) {
+    let names: Vec<Vec<u8>> = (0..20_000).map(|number| format!("key-{number}").into()).collect();
+    let keys = names.iter().map(|name| Str(name)).collect();
+    let call = BatchExistKey { keys, tenant: TENANT };
+    client.call(&call, |answer| assert_eq!(answer.len(), 20_000));
 }
