@@ -29,6 +29,7 @@ use crate::master::{self, MasterArgs};
 use crate::mooncake_master;
 use crate::signals;
 use crate::store::{self, StoreArgs};
+use crate::top::{self, TopArgs};
 
 /// The master of a distributed KV-cache store for LLM inference, its stores and its clients.
 #[derive(Parser)]
@@ -67,6 +68,8 @@ enum Command {
     Ls(LsArgs),
     /// Show the totals of the master
     Stats(StatsArgs),
+    /// Watch a master at work
+    Top(TopArgs),
     /// Look at a handoff directory, or empty it
     Handoff(HandoffArgs),
     /// Measure a master
@@ -233,6 +236,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, CommandError> {
         Command::Rm(args) => rm::run(args),
         Command::Ls(args) => ls::run(args),
         Command::Stats(args) => stats::run(args),
+        Command::Top(args) => top::run(args),
         Command::Handoff(args) => handoff::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Demo(args) => demo::run(args),

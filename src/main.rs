@@ -18,6 +18,7 @@ mod regular_file;
 mod signals;
 mod store;
 mod tls;
+mod top;
 
 use std::process::ExitCode;
 

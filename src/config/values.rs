@@ -30,6 +30,17 @@ pub(crate) fn client_ttl(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// How often something is looked at: as [`seconds`], but at least 100 ms.
+///
+/// # Errors
+/// As [`seconds`], and says what is allowed for less.
+pub(crate) fn refresh_interval(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        interval if interval < REFRESH_MIN => Err("allowed is at least 100ms".to_owned()),
+        interval => Ok(interval),
+    }
+}
+
 /// Where a peer is, as `host:port` or `[ipv6]:port`; the text as it was given.
 ///
 /// # Errors
@@ -106,6 +117,9 @@ fn duration(text: &str, plain_name: &str, plain_ms: u64) -> Result<Duration, Str
 /// A client pings five times in it; less would be lost in the pauses of any machine.
 const CLIENT_TTL_MIN: Duration = Duration::from_secs(1);
 
+/// Nobody reads faster, and each look asks every shard.
+const REFRESH_MIN: Duration = Duration::from_millis(100);
+
 /// Longer ones are mistakes of the unit, and sums of several must not overflow.
 const DURATION_MAX_MS: u64 = 365 * 86_400_000;
 
@@ -145,6 +159,13 @@ mod tests {
         for text in ["1ms", "999ms", "0"] {
             assert!(client_ttl(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_look_comes_no_more_often_than_ten_times_a_second() {
+        assert_eq!(refresh_interval("2"), Ok(Duration::from_secs(2)));
+        assert_eq!(refresh_interval("100ms"), Ok(Duration::from_millis(100)));
+        assert!(refresh_interval("99ms").is_err());
     }
 
     #[test]

@@ -91,6 +91,32 @@ fn lists_of_the_status_are_as_long_as_asked_and_say_what_is_left_out() {
 }
 
 #[test]
+fn top_prints_one_frame_for_a_pipe_and_says_what_is_wrong_without_a_master() {
+    let pool = Pool::start(&[], 1);
+    pool.put("a-key", b"a value");
+    let address = metrics(&pool.master).to_string();
+    let output = run(&["top", "--once", "--interval", "100ms", "--metrics", &address]);
+    let frame = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{frame}");
+    for text in ["serving", "quic PutStart", "of 96.0M", "SEGMENT", "CLIENT"] {
+        assert!(frame.contains(text), "{text} is not in\n{frame}");
+    }
+    assert!(frame.lines().all(|line| line.chars().count() <= 80), "{frame}");
+    assert!(!frame.contains('\u{1b}'), "{frame:?}");
+    drop(pool);
+    let output = run(&["top", "--once", "--metrics", &address]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && error.contains(&address), "{error}");
+}
+
+#[test]
+fn top_without_a_terminal_says_what_to_do() {
+    let output = run(&["top"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && error.contains("--once"), "{error}");
+}
+
+#[test]
 fn latencies_are_told_by_operation_of_both_ports() {
     let master = Master::start(&["--mooncake-port", "0"]);
     let mut client = Client::connect(&master);
