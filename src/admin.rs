@@ -30,7 +30,7 @@ use mooring_proto::message::session::{VERSION, VERSION_MIN};
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
-pub(crate) use self::handoff::{HandoffReport, RestoreReport};
+pub(crate) use self::handoff::{HandoffReport, RestoreProgress, RestoreReport};
 use self::mooncake::stage;
 pub(crate) use self::progress::{Progress, StartState};
 use crate::frontend::Context;

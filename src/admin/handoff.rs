@@ -1,6 +1,8 @@
 //! What the pages tell about the handoff: how the master before has left, and what this start made
 //! of it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mooring_actors::pool::message::PoolTotals;
@@ -24,10 +26,36 @@ pub(crate) struct RestoreReport {
     pub(crate) result: &'static str,
     /// From the claim of the snapshot until all of it was laid down.
     pub(crate) duration: Duration,
+    /// How far it is while it restores.
+    pub(crate) progress: Arc<RestoreProgress>,
     /// Objects that were restored.
     pub(crate) objects: u64,
     /// The age of the snapshot when it was found, restored or not.
     pub(crate) snapshot_age: Option<Duration>,
+}
+
+/// How much of a snapshot is laid down; several threads count together.
+#[derive(Debug, Default)]
+pub(crate) struct RestoreProgress {
+    laid: AtomicU64,
+    expected: AtomicU64,
+}
+
+impl RestoreProgress {
+    /// A restore of so many ranges begins.
+    pub(crate) fn expect(&self, ranges: u64) {
+        self.expected.store(ranges, Ordering::Relaxed);
+    }
+
+    /// So many more are laid down.
+    pub(crate) fn add(&self, ranges: u64) {
+        self.laid.fetch_add(ranges, Ordering::Relaxed);
+    }
+
+    /// Ranges that are laid down, and how many there are to be.
+    pub(crate) fn ranges(&self) -> (u64, u64) {
+        (self.laid.load(Ordering::Relaxed), self.expected.load(Ordering::Relaxed))
+    }
 }
 
 /// The families of a master with a handoff directory; `pool` is missing until it serves.
@@ -93,6 +121,13 @@ fn restore(page: &mut Exposition, restore: &RestoreReport) {
         "master_handoff_restore_duration_seconds",
         "From the claim of the snapshot until all of it was loaded.",
         restore.duration.as_secs_f64(),
+    );
+    let (laid, expected) = restore.progress.ranges();
+    page.gauge("mooring_restore_ranges", "Ranges of the snapshot that are laid down.", laid);
+    page.gauge(
+        "mooring_restore_ranges_expected",
+        "Ranges in the snapshot that is being restored, or was.",
+        expected,
     );
     page.gauge("master_handoff_restore_objects", "Objects that were restored.", restore.objects);
     page.gauge(

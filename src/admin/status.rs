@@ -191,9 +191,12 @@ fn client(client: &ClientEntry) -> Value {
 
 fn handoff(report: &HandoffReport) -> Value {
     let left = report.last_shutdown.as_ref();
+    let (laid, expected) = report.restore.progress.ranges();
     json!({
         "last_shutdown": left.map(|note| note.result.name()),
         "restore": Some(report.restore.result).filter(|result| !result.is_empty()),
+        "ranges_laid": laid,
+        "ranges_expected": expected,
         "restored_objects": report.restore.objects,
         "restore_s": report.restore.duration.as_secs_f64(),
         "snapshot_age_s": report.restore.snapshot_age.map(|age| age.as_secs_f64()),

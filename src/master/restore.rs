@@ -10,6 +10,7 @@ use mooring_actors::shard::restore::{BuiltShare, IndexShare, OwnedPages, ShardRe
 use mooring_actors::shard::state::Shard;
 
 use super::prefault::Prefault;
+use crate::admin::RestoreProgress;
 use crate::handoff::{Cause, Deadline, Manifest, ReadAhead, Reason, Snapshot};
 
 /// A whole restore.
@@ -22,7 +23,7 @@ pub(super) struct Restored {
     pub(super) clients: usize,
 }
 
-/// Restores on so many threads.
+/// Restores on so many threads, which count what they have laid down.
 ///
 /// # Errors
 /// Why nothing of the snapshot may be used.
@@ -31,10 +32,12 @@ pub(super) fn restore(
     config: CoreConfig,
     workers: u16,
     deadline: Deadline,
+    progress: &RestoreProgress,
 ) -> Result<Restored, Cause> {
     let manifest = snapshot.manifest();
+    progress.expect(manifest.shards.iter().map(|file| file.ranges).sum());
     let segments = Pool::restored_segments(&manifest.pool).map_err(|error| unsound(&error))?;
-    let source = Source { snapshot, config: &config, segments: &segments, deadline };
+    let source = Source { snapshot, config: &config, segments: &segments, deadline, progress };
     let state = if is_same_shape(manifest, &config) {
         let shards = source.each_by_itself(usize::from(workers))?;
         CoreState::restored(&config, &manifest.pool, &manifest.clients, shards)
@@ -63,6 +66,7 @@ struct Source<'a> {
     config: &'a CoreConfig,
     segments: &'a [RestoredSegment],
     deadline: Deadline,
+    progress: &'a RestoreProgress,
 }
 
 type RestoredShard = (Shard, OwnedPages);
@@ -110,7 +114,7 @@ impl Source<'_> {
                 prefault.expect(key.len() + KEY_HEADER_BYTES);
                 kept.add(key).map_err(|error| unsound(&error))
             };
-            lay_all(ReadAhead::start(scope, reader, keep)?, &mut restore, failed)
+            lay_all(ReadAhead::start(scope, reader, keep)?, &mut restore, failed, self.progress)
         })?;
         restore.return_keys(keys);
         restore.build_index(INDEX_THREADS, build_side_by_side);
@@ -123,9 +127,15 @@ impl Source<'_> {
         let mut reader = self.snapshot.merged(self.deadline)?;
         let (objects, files) = (manifest.totals().objects, manifest.shards.len());
         let mut reshape = Reshape::new(self.config, self.segments, files, objects);
+        let mut ranges = 0_u64;
         while let Some((file, record)) = reader.next()? {
             reshape.range(file, &record).map_err(|error| unsound(&error))?;
+            ranges += 1;
+            if ranges.is_multiple_of(LOOK_EVERY) {
+                self.progress.add(LOOK_EVERY);
+            }
         }
+        self.progress.add(ranges % LOOK_EVERY);
         reshape
             .finish(&manifest.pool, &manifest.clients, objects, self.sequence_floor())
             .map_err(|error| unsound(&error))
@@ -143,6 +153,7 @@ fn lay_all(
     ahead: ReadAhead<StoredKey, Cause>,
     restore: &mut ShardRestore,
     failed: &AtomicBool,
+    progress: &RestoreProgress,
 ) -> Result<(), Cause> {
     let mut prefault = Prefault::default();
     let mut ranges = 0_u64;
@@ -154,11 +165,16 @@ fn lay_all(
         };
         laid.map_err(|error| unsound(&error))?;
         ranges += 1;
-        if ranges.is_multiple_of(LOOK_EVERY) && failed.load(Ordering::Relaxed) {
-            return Err(Cause::new(Reason::Corrupt, "another file is of no use"));
+        if ranges.is_multiple_of(LOOK_EVERY) {
+            progress.add(LOOK_EVERY);
+            if failed.load(Ordering::Relaxed) {
+                return Err(Cause::new(Reason::Corrupt, "another file is of no use"));
+            }
         }
         Ok(())
-    })
+    })?;
+    progress.add(ranges % LOOK_EVERY);
+    Ok(())
 }
 
 /// Builds one share here, where memory was freed for it, and each other one on a thread of its own.
@@ -190,7 +206,8 @@ fn too_many_files() -> Cause {
     Cause::new(Reason::Corrupt, "the snapshot has more files than a master has shards")
 }
 
-/// Ranges between two looks at whether another thread has failed: about a millisecond.
+/// Ranges between two looks at whether another thread has failed, and two counts of what is laid down:
+/// about a millisecond.
 const LOOK_EVERY: u64 = 4096;
 
 /// For each file two threads have worked: one that has read and one that has laid down.

@@ -1,6 +1,7 @@
 //! What a start does until there is something to serve: with a handoff directory it waits for the
 //! lock, decides, claims and restores. It blocks its thread.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mooring_actors::core::{CoreConfig, CoreState};
@@ -8,7 +9,7 @@ use mooring_proto::Incarnation;
 
 use super::options::{HandoffOptions, MasterOptions};
 use super::restore::{self, Restored};
-use crate::admin::{Admin, HandoffReport, RestoreReport, StartState};
+use crate::admin::{Admin, HandoffReport, RestoreProgress, RestoreReport, StartState};
 use crate::command::CommandError;
 use crate::handoff::{
     Admission, Cause, ClaimError, Deadline, Decision, DirectoryError, Found, HandoffDirectory,
@@ -177,9 +178,11 @@ fn take_over(
     handoff: &HandoffOptions,
     admin: &Admin,
 ) -> Result<Result<Restored, Cause>, StartError> {
+    let laid = Arc::new(RestoreProgress::default());
     admin.note(|progress| {
         progress.state = StartState::Restoring;
         progress.reason = None;
+        progress.handoff.get_or_insert_default().restore.progress = laid.clone();
     });
     let started = Instant::now();
     let snapshot = match directory.claim() {
@@ -199,7 +202,7 @@ fn take_over(
         shards = options.shards,
         "claimed the snapshot"
     );
-    let outcome = restore::restore(&snapshot, config, handoff.restore_workers, deadline);
+    let outcome = restore::restore(&snapshot, config, handoff.restore_workers, deadline, &laid);
     let duration = started.elapsed();
     Ok(outcome.inspect(|restored| {
         admin.note(|progress| {

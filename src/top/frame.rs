@@ -199,6 +199,9 @@ fn handoff(status: &Status) -> Option<Line<'static>> {
             age(handoff.restore_s)
         ),
         Some(reason) => format!("began empty: {reason}"),
+        None if handoff.ranges_expected > 0 => {
+            format!("restoring, {}", percent(ratio(handoff.ranges_laid, handoff.ranges_expected)))
+        }
         None => "not begun".to_owned(),
     };
     let left = handoff.last_shutdown.as_deref().unwrap_or("unknown");

@@ -35,6 +35,8 @@ pub(super) struct Status {
 pub(super) struct Handoff {
     pub(super) last_shutdown: Option<String>,
     pub(super) restore: Option<String>,
+    pub(super) ranges_laid: u64,
+    pub(super) ranges_expected: u64,
     pub(super) restored_objects: u64,
     pub(super) restore_s: f64,
 }

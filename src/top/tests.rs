@@ -208,12 +208,14 @@ fn a_master_that_does_not_serve_yet_says_why() {
     let restoring = Status {
         state: "restoring".to_owned(),
         reason: Some("the master is restoring the index".to_owned()),
+        handoff: Some(Handoff { ranges_laid: 1, ranges_expected: 4, ..Handoff::default() }),
         ..Status::default()
     };
     view.take(Ok(restoring));
     let screen = drawn(&view, 80, 24);
     assert_shows(&screen, "restoring");
     assert_shows(&screen, "the master is restoring the index");
+    assert_shows(&screen, "restoring, 25.0%");
     assert_shows(&screen, "no segments: no store has mounted memory");
 }
 
@@ -227,6 +229,7 @@ fn a_handoff_tells_how_it_went_and_what_is_pending() {
         restore: Some("ok".to_owned()),
         restored_objects: 12_000_000,
         restore_s: 1.3,
+        ..Handoff::default()
     });
     view.take(Ok(later));
     let screen = drawn(&view, 80, 30);

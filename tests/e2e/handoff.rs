@@ -34,6 +34,8 @@ async fn a_planned_restart_keeps_every_object() {
 
     let master = place.master(&["--shards", "2"]);
     assert_eq!(master.metric("master_handoff_restore_objects"), 60.0);
+    let laid = master.metric("mooring_restore_ranges");
+    assert!(laid >= 60.0 && laid == master.metric("mooring_restore_ranges_expected"), "{laid}");
     assert_eq!(master.metric("master_handoff_last_snapshot_objects"), 60.0);
     assert_eq!(master.metric("master_handoff_last_snapshot_workers"), 2.0);
     let (_, page) = master.page("/metrics");
