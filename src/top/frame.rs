@@ -3,7 +3,7 @@
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::rates::Rates;
+use super::rates::{KeyRates, Rates};
 use super::status::{Status, Totals, ratio};
 use super::table::{Row, lines};
 use super::tables::{ALARM, CALM, Kind, WARNING, fullness};
@@ -103,10 +103,15 @@ fn trouble(view: &View, columns: usize) -> Vec<Line<'static>> {
 
 /// The rates of all, and the memory of all.
 fn summary(status: &Status, rates: Option<&Rates>, columns: usize) -> Vec<Line<'static>> {
-    let nothing = Totals::default();
-    let totals = status.totals.as_ref().unwrap_or(&nothing);
-    let rate = |figure: fn(&Rates) -> f64| rates.map_or("-".to_owned(), |it| count(figure(it)));
-    let hit = rates.and_then(|rates| rates.hit_ratio).map_or("-".to_owned(), percent);
+    let totals = status.totals.as_ref();
+    let total = |figure: fn(&Totals) -> u64, shown: fn(u64) -> String| {
+        totals.map_or(UNKNOWN.to_owned(), |totals| shown(figure(totals)))
+    };
+    let keys = rates.and_then(|rates| rates.keys.as_ref());
+    let rate =
+        |figure: fn(&KeyRates) -> f64| keys.map_or(UNKNOWN.to_owned(), |keys| count(figure(keys)));
+    let hit = keys.and_then(|keys| keys.hit_ratio).map_or(UNKNOWN.to_owned(), percent);
+    let number = |number: u64| count(number as f64);
     let mut summary = Vec::new();
     let mut add = |title: &str, figures: &[(&str, String)]| {
         let mut text = format!("{title:<8}");
@@ -135,36 +140,39 @@ fn summary(status: &Status, rates: Option<&Rates>, columns: usize) -> Vec<Line<'
         "evict/s",
         &[
             ("keys", rate(|it| it.evicted_objects)),
-            ("bytes", rates.map_or("-".to_owned(), |it| bytes(it.evicted_bytes as u64))),
-            ("ordered", bytes(totals.eviction_debt_bytes)),
-            ("so far", count(totals.evicted_objects as f64)),
+            ("bytes", keys.map_or(UNKNOWN.to_owned(), |it| bytes(it.evicted_bytes as u64))),
+            ("ordered", total(|it| it.eviction_debt_bytes, bytes)),
+            ("so far", total(|it| it.evicted_objects, number)),
         ],
     );
-    let clients = status.clients.len() as u64 + status.clients_left_out;
+    let clients = if status.lacking.iter().any(|who| who == "clients") {
+        UNKNOWN.to_owned()
+    } else {
+        number(status.clients.len() as u64 + status.clients_left_out)
+    };
     let connections = status.connections.quic.unwrap_or(0) + status.connections.mooncake;
     add(
         "master",
         &[
-            ("cpu", rates.map_or("-".to_owned(), |it| format!("{:.0}%", it.cpu_percent))),
+            ("cpu", rates.map_or(UNKNOWN.to_owned(), |it| format!("{:.0}%", it.cpu_percent))),
             ("memory", bytes(status.resident_bytes)),
             ("in flight", count(status.requests_in_flight as f64)),
-            ("clients", count(clients as f64)),
+            ("clients", clients),
             ("connections", count(connections as f64)),
         ],
     );
     add(
         "objects",
         &[
-            ("all", count(totals.objects as f64)),
-            ("unfinished", count(totals.unfinished_puts as f64)),
-            ("parked", count(totals.parked_puts as f64)),
-            ("held", format!("{} ({})", count(totals.holds as f64), bytes(totals.held_bytes))),
-            ("leased", bytes(totals.leased_bytes)),
+            ("all", total(|it| it.objects, number)),
+            ("unfinished", total(|it| it.unfinished_puts, number)),
+            ("parked", total(|it| it.parked_puts, number)),
+            ("holds", total(|it| it.holds, number)),
+            ("held", total(|it| it.held_bytes, bytes)),
+            ("leased", total(|it| it.leased_bytes, bytes)),
         ],
     );
-    if status.totals.is_some() {
-        summary.push(memory(totals, columns));
-    }
+    summary.extend(totals.map(|totals| memory(totals, columns)));
     summary.extend(handoff(status));
     summary
 }
@@ -210,7 +218,7 @@ fn handoff(status: &Status) -> Option<Line<'static>> {
         text.push_str(&format!(", segments pending {pending}"));
     }
     text.push_str(&format!(", the master before: {left}"));
-    let is_well = matches!(handoff.restore.as_deref(), Some("ok" | "absent"));
+    let is_well = matches!(handoff.restore.as_deref(), Some("ok" | "none"));
     let style = if is_well && pending == 0 { Style::new() } else { WARNING };
     Some(Line::styled(text, style))
 }
@@ -272,7 +280,8 @@ fn table(
     let mut table =
         lines(kind.columns(), &shown, view.sorted_by(kind), columns_max.saturating_sub(2));
     if rows.is_empty() {
-        table.push(Line::raw(kind.nothing()));
+        let is_lacking = view.latest.as_ref().is_some_and(|it| !it.lacking.is_empty());
+        table.push(Line::raw(if is_lacking { UNKNOWN } else { kind.nothing() }));
     }
     let left_out = rows.len() - shown.len();
     if left_out > 0 {
@@ -315,6 +324,9 @@ fn cut(line: Line<'static>, columns: usize) -> Line<'static> {
     }
     Line { spans, ..line }
 }
+
+/// Where a figure is not known.
+const UNKNOWN: &str = "-";
 
 /// Rows of a table that is there beside others.
 const AT_LEAST: usize = 3;

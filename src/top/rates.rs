@@ -2,9 +2,20 @@
 
 use super::status::{Operation, Status, Totals, ratio};
 
-/// Rates of keys, whichever front end they came by.
+/// What happens in each second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rates {
+    /// `None` if one of the answers lacks what shards know.
+    pub(super) keys: Option<KeyRates>,
+    /// Processor time in each second, in percent of one core.
+    pub(super) cpu_percent: f64,
+    /// In the order of the later answer.
+    pub(super) operations: Vec<OperationRates>,
+}
+
+/// Rates of keys, whichever front end they came by.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct KeyRates {
     pub(super) puts: f64,
     pub(super) gets: f64,
     pub(super) exists: f64,
@@ -14,10 +25,6 @@ pub(super) struct Rates {
     pub(super) evicted_bytes: f64,
     /// Of the keys that were asked for, those that were found; `None` if none was asked for.
     pub(super) hit_ratio: Option<f64>,
-    /// Processor time in each second, in percent of one core.
-    pub(super) cpu_percent: f64,
-    /// In the order of the later answer.
-    pub(super) operations: Vec<OperationRates>,
 }
 
 /// Rates of one operation at one front end.
@@ -41,31 +48,29 @@ impl Rates {
         if earlier.pid != later.pid || seconds < SHORTEST_S {
             return None;
         }
-        let mut rates = Rates {
+        let totals = earlier.totals.as_ref().zip(later.totals.as_ref());
+        let operations = later.operations.iter();
+        Some(Rates {
+            keys: totals.map(|(before, after)| of_keys(before, after, seconds)),
             cpu_percent: (later.cpu_s - earlier.cpu_s) / seconds * 100.0,
-            ..Rates::default()
-        };
-        if let (Some(before), Some(after)) = (&earlier.totals, &later.totals) {
-            let rate = |figure: fn(&Totals) -> u64| {
-                figure(after).saturating_sub(figure(before)) as f64 / seconds
-            };
-            rates.puts = rate(|it| it.put_ends);
-            rates.gets = rate(|it| it.gets);
-            rates.exists = rate(|it| it.exists);
-            rates.removes = rate(|it| it.removed);
-            rates.refused = rate(|it| it.put_refused);
-            rates.evicted_objects = rate(|it| it.evicted_objects);
-            rates.evicted_bytes = rate(|it| it.evicted_bytes);
-            let gets = after.gets.saturating_sub(before.gets);
-            let hits = after.get_hits.saturating_sub(before.get_hits);
-            rates.hit_ratio = (gets > 0).then(|| ratio(hits, gets));
-        }
-        rates.operations = later
-            .operations
-            .iter()
-            .map(|operation| of_operation(earlier, operation, seconds))
-            .collect();
-        Some(rates)
+            operations: operations.map(|after| of_operation(earlier, after, seconds)).collect(),
+        })
+    }
+}
+
+fn of_keys(before: &Totals, after: &Totals, seconds: f64) -> KeyRates {
+    let passed = |figure: fn(&Totals) -> u64| figure(after).saturating_sub(figure(before));
+    let rate = |figure: fn(&Totals) -> u64| passed(figure) as f64 / seconds;
+    let gets = passed(|it| it.gets);
+    KeyRates {
+        puts: rate(|it| it.put_ends),
+        gets: rate(|it| it.gets),
+        exists: rate(|it| it.exists),
+        removes: rate(|it| it.removed),
+        refused: rate(|it| it.put_refused),
+        evicted_objects: rate(|it| it.evicted_objects),
+        evicted_bytes: rate(|it| it.evicted_bytes),
+        hit_ratio: (gets > 0).then(|| ratio(passed(|it| it.get_hits), gets)),
     }
 }
 
@@ -147,7 +152,8 @@ mod tests {
         let before = status(10.0, 1_000, &[(8.0, 50)]);
         let after = status(12.0, 3_000, &[(8.0, 50), (16.0, 98), (900.0, 2)]);
         let rates = Rates::between(&before, &after).unwrap();
-        assert_eq!((rates.gets, rates.hit_ratio, rates.cpu_percent), (1_000.0, Some(0.25), 50.0));
+        let keys = rates.keys.unwrap();
+        assert_eq!((keys.gets, keys.hit_ratio, rates.cpu_percent), (1_000.0, Some(0.25), 50.0));
         let get = &rates.operations[0];
         assert_eq!((get.requests, get.p50_us, get.p99_us), (50.0, Some(16.0), Some(900.0)));
     }
@@ -157,7 +163,7 @@ mod tests {
         let before = status(1.0, 0, &[(8.0, 50)]);
         let rates = Rates::between(&before, &status(2.0, 0, &[(8.0, 50)])).unwrap();
         let get = &rates.operations[0];
-        assert_eq!((get.requests, get.p50_us, rates.hit_ratio), (0.0, None, None));
+        assert_eq!((get.requests, get.p50_us, rates.keys.unwrap().hit_ratio), (0.0, None, None));
     }
 
     #[test]
@@ -165,7 +171,7 @@ mod tests {
         let before = Status { pid: 7, uptime_s: 1.0, ..Status::default() };
         let rates = Rates::between(&before, &status(2.0, 9, &[(8.0, 5)])).unwrap();
         assert_eq!(rates.operations[0].requests, 5.0);
-        assert_eq!(rates.gets, 0.0, "without the totals before there is no rate");
+        assert_eq!(rates.keys, None, "without the totals before there is no rate");
     }
 
     #[test]

@@ -242,12 +242,18 @@ fn a_shard_that_does_not_answer_still_has_a_queue() {
     let mut view = view();
     let mut later = status(13.0);
     later.totals = None;
+    later.segments = Vec::new();
     later.lacking = vec!["shards or pool".to_owned()];
     later.shards = vec![Shard { queue: 17, oldest_ms: 4_000, ..Shard::default() }];
     view.take(Ok(later));
     let screen = drawn(&view, 80, 24);
     assert_shows(&screen, "no answer from: shards or pool");
     assert_shows(&screen, "4.00s");
+    assert_shows(&screen, "get -");
+    assert_shows(&screen, "all -");
+    assert!(!screen.iter().any(|line| line.contains("no store has mounted")), "{screen:#?}");
+    view.take(Ok(status(14.0)));
+    assert_shows(&drawn(&view, 80, 24), "get -");
 }
 
 #[test]
