@@ -25,7 +25,6 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
-use mooring_actors::pool::message::{PoolReply, PoolRequest};
 use mooring_proto::message::session::{VERSION, VERSION_MIN};
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
@@ -36,7 +35,7 @@ pub(crate) use self::progress::{Progress, StartState};
 use crate::frontend::Context;
 use crate::frontend::quic::{Listener, Probe};
 use connections::{Connections, Peer};
-use readiness::Readiness;
+use readiness::{Readiness, Ready};
 
 /// What the pages show.
 pub(crate) struct Admin {
@@ -55,17 +54,6 @@ struct Serving {
     /// What serves the ports.
     #[cfg(debug_assertions)]
     ports: tokio::runtime::Handle,
-}
-
-impl Serving {
-    /// Restored segments whose owners have not come back yet; zero if the pool has no room for the
-    /// question.
-    async fn segments_pending(&self) -> u64 {
-        match self.context.core.pool(PoolRequest::Totals).await {
-            Ok(PoolReply::Totals(totals)) => totals.segments_pending,
-            _ => 0,
-        }
-    }
 }
 
 impl Admin {
@@ -168,15 +156,14 @@ pub(crate) fn log_summary(admin: Arc<Admin>, interval: Duration) {
 /// told beside it, while there are any: their objects are misses, which is no reason not to be asked.
 async fn ready(State(admin): State<Arc<Admin>>) -> Response {
     let outcome = match admin.serving.get() {
-        Some(serving) => match serving.readiness.check().await {
-            Ok(()) => Ok(serving.segments_pending().await),
-            Err(reason) => Err(reason),
-        },
+        Some(serving) => serving.readiness.check().await,
         None => Err(admin.progress().why_not_ready()),
     };
     match outcome {
-        Ok(0) => Json(json!({ "ready": true })).into_response(),
-        Ok(pending) => Json(json!({ "ready": true, "segments_pending": pending })).into_response(),
+        Ok(Ready { segments_pending: 0 }) => Json(json!({ "ready": true })).into_response(),
+        Ok(Ready { segments_pending }) => {
+            Json(json!({ "ready": true, "segments_pending": segments_pending })).into_response()
+        }
         Err(reason) => {
             let body = Json(json!({ "ready": false, "reason": reason }));
             (StatusCode::SERVICE_UNAVAILABLE, body).into_response()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use mooring_actors::ShardId;
-use mooring_actors::pool::message::PoolRequest;
+use mooring_actors::pool::message::{PoolReply, PoolRequest};
 use mooring_actors::shard::message::ShardRequest;
 use tokio::sync::Mutex;
 
@@ -23,7 +23,14 @@ pub(super) struct Readiness {
     probe: Option<Probe>,
     /// `None` without a port for clients of Mooncake.
     mooncake: Option<SocketAddr>,
-    last: Mutex<Option<(Instant, Result<(), String>)>>,
+    last: Mutex<Option<(Instant, Result<Ready, String>)>>,
+}
+
+/// What a process that answers has still to wait for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ready {
+    /// Restored segments whose owners have not come back yet.
+    pub(super) segments_pending: u64,
 }
 
 impl Readiness {
@@ -35,8 +42,8 @@ impl Readiness {
         Readiness { context, probe, mooncake, last: Mutex::new(None) }
     }
 
-    /// Whether requests are answered; else why not.
-    pub(super) async fn check(&self) -> Result<(), String> {
+    /// How ready it is, if requests are answered; else why not.
+    pub(super) async fn check(&self) -> Result<Ready, String> {
         // A drain shows at once, whatever was found before.
         if self.context.stage.is_draining() {
             return Err("the master is leaving".to_owned());
@@ -52,12 +59,16 @@ impl Readiness {
         outcome
     }
 
-    async fn ask(&self) -> Result<(), String> {
+    async fn ask(&self) -> Result<Ready, String> {
         let (shards, pool, quic, mooncake) =
             tokio::join!(self.ask_shards(), self.ask_pool(), self.ask_quic(), self.ask_mooncake());
+        let (ready, pool) = match pool {
+            Ok(ready) => (ready, Ok(())),
+            Err(fault) => (Ready::default(), Err(fault)),
+        };
         let faults = shards.into_iter().chain([pool, quic, mooncake]).filter_map(Result::err);
         let faults: Vec<String> = faults.collect();
-        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+        if faults.is_empty() { Ok(ready) } else { Err(faults.join("; ")) }
     }
 
     async fn ask_shards(&self) -> Vec<Result<(), String>> {
@@ -69,9 +80,15 @@ impl Readiness {
         join_all(asked).await
     }
 
-    async fn ask_pool(&self) -> Result<(), String> {
+    async fn ask_pool(&self) -> Result<Ready, String> {
         let answer = self.context.core.pool(PoolRequest::Totals);
-        in_time("the pool", async { answer.await.map(drop) }).await
+        in_time("the pool", async {
+            answer.await.map(|reply| match reply {
+                PoolReply::Totals(totals) => Ready { segments_pending: totals.segments_pending },
+                _ => Ready::default(),
+            })
+        })
+        .await
     }
 
     async fn ask_quic(&self) -> Result<(), String> {
@@ -85,10 +102,10 @@ impl Readiness {
     }
 }
 
-async fn in_time<E: Display>(
+async fn in_time<T, E: Display>(
     who: impl Display,
-    answer: impl Future<Output = Result<(), E>>,
-) -> Result<(), String> {
+    answer: impl Future<Output = Result<T, E>>,
+) -> Result<T, String> {
     match tokio::time::timeout(ANSWER_TIME, answer).await {
         Ok(outcome) => outcome.map_err(|error| format!("{who}: {error}")),
         Err(_) => Err(format!("{who}: no answer within {ANSWER_TIME:?}")),

@@ -223,6 +223,19 @@ impl Master {
         page_at(self.metrics, path)
     }
 
+    /// Waits until an admin page reads so.
+    pub(crate) fn wait_for_page(&self, path: &str, text: &str) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let page = self.page(path);
+            if page == (200, text.to_owned()) {
+                return;
+            }
+            assert!(Instant::now() < until, "{path} still reads {page:?}, not {text}");
+            std::thread::sleep(PAUSE);
+        }
+    }
+
     /// A connection to the admin pages on which nothing was sent yet.
     pub(crate) fn admin_connection(&self) -> TcpStream {
         let stream = TcpStream::connect(self.metrics).unwrap();
