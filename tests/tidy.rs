@@ -1,5 +1,6 @@
 //! The house rules that a program can check.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -89,6 +90,58 @@ fn the_proof_of_the_handoff_names_files_that_exist() {
     assert!(names > 20, "the proof ties its steps to code");
 }
 
+/// Whether a word is the number of a field report.
+fn is_report(word: &str) -> bool {
+    let digits = word.strip_prefix('R').unwrap_or_default();
+    !digits.is_empty() && digits.chars().all(|it| it.is_ascii_digit())
+}
+
+/// The numbers of field reports that stand in comments.
+fn reports_in(lines: &[&str]) -> BTreeSet<String> {
+    let comments = lines.iter().filter(|line| line.trim_start().starts_with("//"));
+    let words = comments.flat_map(|line| line.split(|it: char| !it.is_alphanumeric()));
+    words.filter(|word| is_report(word)).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_field_report_of_the_table_has_tests_that_bear_its_number() {
+    let readme = text(&root().join("tests/README.md"));
+    let texts: Vec<String> = sources().iter().map(|path| text(path)).collect();
+    let all: Vec<Vec<&str>> = texts.iter().map(|text| text.lines().collect()).collect();
+    let mut table = BTreeSet::new();
+    for row in readme.lines() {
+        let mut words = row.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty());
+        let Some(report) = words.next().filter(|it| row.starts_with("| R") && is_report(it)) else {
+            continue;
+        };
+        assert!(table.insert(report.to_owned()), "{report} has two rows");
+        let names: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "{report} has no test");
+        for name in names {
+            let start = format!("fn {name}(");
+            let found: Vec<&[&str]> = all
+                .iter()
+                .filter_map(|lines| {
+                    let place = lines.iter().position(|line| line.contains(&start))?;
+                    Some(&lines[place.saturating_sub(ATTRIBUTE_LINES)..place])
+                })
+                .collect();
+            let [before] = found[..] else { panic!("{report}: {} tests are {name}", found.len()) };
+            let attributes = ["#[test]", "#[tokio::test"];
+            let is_test = |line: &&str| attributes.iter().any(|it| line.trim().starts_with(it));
+            assert!(before.iter().any(is_test), "{report}: {name} is no test");
+            assert!(
+                reports_in(before).contains(report),
+                "{name} does not bear the number {report}"
+            );
+        }
+    }
+    assert_eq!(table.len(), REPORTS, "a report is missing or new");
+    let named: BTreeSet<String> = all.iter().flat_map(|lines| reports_in(lines)).collect();
+    let unknown: Vec<_> = named.difference(&table).collect();
+    assert!(unknown.is_empty(), "{unknown:?} are in no row of the table");
+}
+
 #[test]
 fn the_toolchain_is_pinned_and_the_workspace_asks_for_no_newer_one() {
     let pinned = text(&root().join("rust-toolchain.toml"));
@@ -100,6 +153,12 @@ fn the_toolchain_is_pinned_and_the_workspace_asks_for_no_newer_one() {
         .expect("the workspace names a version");
     assert!(pinned.contains(&format!("channel = \"{wanted}")), "{wanted} is not the pinned one");
 }
+
+/// Above the name of a test stand its number and its attributes.
+const ATTRIBUTE_LINES: usize = 6;
+
+/// How many reports there are.
+const REPORTS: usize = 28;
 
 /// About 500 lines is where one looks again; a little more is no reason to cut a thing in two.
 const LINES_MAX: usize = 560;

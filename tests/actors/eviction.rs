@@ -26,6 +26,7 @@ fn settle_and_record(cluster: &mut Cluster) -> Vec<PoolMessage> {
     heard
 }
 
+// R20
 #[test]
 fn above_the_watermark_goes_what_is_above_it_and_the_ratio_below() {
     for (watermark, ratio, shards) in [(0.90, 0.05, 1), (0.90, 0.05, 4), (0.70, 0.20, 2)] {
@@ -65,6 +66,7 @@ fn above_the_watermark_goes_what_is_above_it_and_the_ratio_below() {
     }
 }
 
+// R20
 #[test]
 fn only_what_may_go_goes_and_the_oldest_first_although_most_may_not() {
     let mut cluster = Cluster::new(1);

@@ -199,6 +199,37 @@ fn nothing_is_placed_over_what_was_restored() {
     assert!(next.totals().evicted_objects > 0);
 }
 
+// R26
+#[test]
+fn capacity_counts_once_however_often_the_master_restarts() {
+    let mut cluster = Cluster::new(1);
+    for number in 1..=3 {
+        cluster.mount(STORE, number, 16 * MIB);
+    }
+    for _ in 0..2 {
+        cluster.quiesce();
+        let handoff = cluster.export();
+        // One that only looks at it, and goes.
+        drop(cluster.restored(&handoff).expect("sound"));
+        let mut next = cluster.restored(&handoff).expect("sound");
+        let mounted_with = Some(cluster.incarnation);
+        let mounts = (1..=3).map(|it| MountRequest { mounted_with, ..memory(STORE, it, 16 * MIB) });
+        reopen(&mut next, STORE, mounts.collect());
+        assert_eq!(next.pool.totals().capacity_bytes, 48 * MIB);
+        assert_eq!(next.pool.totals().segments, 3);
+        cluster = next;
+    }
+    // Eviction begins where it would have begun without restarts: at nine tenths of a segment.
+    let size_bytes = 64 << 10;
+    let mut used_bytes = 0;
+    while cluster.totals().evicted_objects == 0 {
+        cluster.put(WRITER, &key(used_bytes), size_bytes).expect("there is room");
+        used_bytes += size_bytes;
+        assert!(used_bytes < 48 * MIB, "the watermark is never reached");
+    }
+    assert!(used_bytes > 48 * MIB * 8 / 10, "{used_bytes} bytes were used");
+}
+
 #[test]
 fn eviction_goes_on_in_the_order_of_before() {
     let mut cluster = Cluster::new(1);

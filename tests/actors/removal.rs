@@ -212,6 +212,7 @@ fn a_remove_all_goes_in_slices_and_gets_come_between() {
     cluster.check().unwrap_or_else(|violation| panic!("{violation}"));
 }
 
+// R24
 #[test]
 fn after_everything_is_removed_and_unmounted_every_gauge_is_zero_and_memory_does_not_grow() {
     let mut cluster = Cluster::new(1);

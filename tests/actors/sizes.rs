@@ -61,7 +61,7 @@ fn every_size_up_to_that_of_the_segment_is_granted_and_told_exactly() {
     assert_eq!(cluster.totals().allocated_bytes, 0);
 }
 
-// R15
+// R4, R15
 #[test]
 fn sizes_above_four_gibibytes_are_exact_in_every_answer() {
     let mut cluster = Cluster::new(2);

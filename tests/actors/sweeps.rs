@@ -123,6 +123,7 @@ fn gets_and_pings_come_between_the_slices_of_a_sweep_and_each_object_is_visited_
     assert_empty(&cluster);
 }
 
+// R22
 #[test]
 fn an_eviction_goes_in_slices() {
     let mut cluster = Cluster::new(1);
@@ -161,6 +162,32 @@ fn a_window_full_of_small_objects_is_vacated_in_slices() {
     answer.expect("there is a window for it");
     assert!(cluster.totals().evicted_objects > 5_000);
     assert!(most <= SLICE_OBJECTS_MAX, "one message has evicted {most}");
+}
+
+// R22
+#[test]
+fn a_lookup_of_thousands_of_keys_waits_for_a_slice_of_an_eviction_and_not_for_its_end() {
+    let mut cluster = Cluster::new(1);
+    cluster.checked = false;
+    cluster.mount(ClientId(10), 1, 32 * MIB);
+    put_all(&mut cluster, 0..28_000, KIB);
+    cluster.send_put_start(WRITER, b"large", 12 * MIB, &Default::default());
+    while cluster.totals().evicted_objects == 0 {
+        deliver_and_weigh(&mut cluster);
+    }
+    let before = cluster.totals().evicted_objects;
+    let keys: Vec<Vec<u8>> = (0..20_000).map(key).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let exist = ShardRequest::Exist { lease: false, batch: cluster.batch(&keys) };
+    let id = cluster.send_shard(ShardId(0), exist);
+    while cluster.open.contains_key(&id) {
+        deliver_and_weigh(&mut cluster);
+    }
+    let meanwhile = cluster.totals().evicted_objects - before;
+    assert!(meanwhile <= 2 * SLICE_OBJECTS_MAX, "{meanwhile} went before the answer");
+    cluster.settle();
+    let afterwards = cluster.totals().evicted_objects - before - meanwhile;
+    assert!(afterwards > 5_000, "the eviction was under way, and {afterwards} went after that");
 }
 
 #[test]

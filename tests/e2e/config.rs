@@ -171,6 +171,7 @@ fn every_flag_is_in_the_tables_of_this_test() {
     }
 }
 
+// R53
 #[test]
 fn each_value_is_taken_from_flag_variable_and_file() {
     for (subject, values) in SUBJECTS {
@@ -254,6 +255,7 @@ fn the_configuration_of_a_master_that_lacks_a_certificate_is_shown_with_a_note()
     assert_eq!(run(&["config", "master", "--tls-cert", "cert.pem"]).status.code(), Some(2));
 }
 
+// R53
 #[test]
 fn what_is_wrong_is_refused_by_name_with_status_2() {
     let unknown = file_with("master", "rpc-prot", "1");

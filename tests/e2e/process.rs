@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use mooring_proto::frame::encode_request;
 use mooring_proto::message::inspect::StatsRequest;
+use mooring_proto::message::segment::{MountRequest, Segment, UnmountRequest};
 use mooring_proto::message::session::PingRequest;
-use mooring_proto::{ErrorCode, close};
+use mooring_proto::{ErrorCode, SegmentId, close};
 
 use crate::exposition;
 use crate::harness::{Master, mooring, page_at, run};
@@ -149,6 +150,39 @@ fn the_metrics_page_keeps_the_rules_of_its_form() {
     let (_, page) = master.page("/metrics");
     assert!(exposition::read(&page).len() > 50);
     assert!(page.contains("mooring_shard_objects{shard=\"1\"} 0"));
+}
+
+/// R51: what is gone leaves no line behind.
+#[tokio::test]
+async fn the_metrics_of_a_segment_go_with_it() {
+    let master = Master::start(&[]);
+    let peer = Peer::greeted(&master).await;
+    let mut segments = Vec::new();
+    for number in 1..=100_u64 {
+        let segment = Segment {
+            segment: SegmentId(number.into()),
+            base: number << 30,
+            size_bytes: 1 << 20,
+            endpoint: format!("host-{number}:1"),
+            certificate_sha256: None,
+            transfer_engine: None,
+        };
+        segments.push(segment.segment);
+        peer.ask(&MountRequest { segment, mounted_with: None }).await.unwrap();
+    }
+    let shown = || {
+        let families = exposition::read(&master.page("/metrics").1);
+        let of = |name: &str| families.iter().find(|family| family.name == name).unwrap();
+        let sizes = of("mooring_segment_size_bytes");
+        let endpoints: Vec<_> =
+            sizes.samples.iter().map(|it| it.labels["endpoint"].clone()).collect();
+        (endpoints, of("master_total_capacity_bytes").samples[0].value)
+    };
+    assert_eq!((shown().0.len(), shown().1), (100, 100.0 * f64::from(1 << 20)));
+    for segment in segments.drain(..99) {
+        peer.ask(&UnmountRequest { segment, grace_ms: 0 }).await.unwrap();
+    }
+    assert_eq!(shown(), (vec!["host-100:1".to_owned()], f64::from(1 << 20)));
 }
 
 #[tokio::test]

@@ -32,6 +32,7 @@ fn load(master: &Master) {
     Client::connect(master).ping();
 }
 
+// R51
 #[test]
 fn the_page_keeps_every_rule_and_counters_only_grow() {
     let master = client::master(&[]);

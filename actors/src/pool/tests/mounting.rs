@@ -343,6 +343,7 @@ fn a_range_that_is_over_is_not_taken_for_a_part_of_those_that_were_placed_over_i
     Remnants::new().restore(&handed_over).expect("they are disjoint");
 }
 
+// R26
 #[test]
 fn capacity_is_the_sum_of_what_is_mounted_after_every_round() {
     let mut bench = Bench::new(2);

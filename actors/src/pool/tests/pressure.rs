@@ -26,6 +26,7 @@ fn eviction_starts_above_the_high_watermark_and_goes_below_it() {
     assert_eq!(bench.totals().eviction_debt_bytes, 60 * PAGE);
 }
 
+// R26
 #[test]
 fn a_stale_report_does_not_double_an_order() {
     let (mut bench, mount) = bench_of(1);

@@ -221,6 +221,7 @@ fn a_lease_beyond_the_end_of_time_ends_there() {
     assert_eq!(record.size_bytes(), size_bytes);
 }
 
+// R24
 #[test]
 fn a_million_objects_with_keys_of_96_bytes_take_at_most_150_bytes_each() {
     let mut index = Index::new();

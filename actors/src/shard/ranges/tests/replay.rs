@@ -15,6 +15,7 @@ const SEGMENT_BYTES: u64 = 64 * MIB;
 const PAGE_BYTES: u32 = 64 << 10;
 const STEPS: usize = 200;
 
+// R13
 #[test]
 fn a_large_put_is_refused_only_if_no_free_range_is_as_large() {
     for seed in 0..4 {
