@@ -143,6 +143,26 @@ fn every_field_report_of_the_table_has_tests_that_bear_its_number() {
 }
 
 #[test]
+fn the_limits_that_operators_are_told_are_constants_of_the_code() {
+    let document = text(&root().join("ops/SECURITY.md"));
+    let mut limits = 0;
+    for row in document.lines().filter(|line| line.starts_with('|')) {
+        let words: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+        let Some(path) = words.iter().find(|word| word.ends_with(".rs")) else { continue };
+        let code = text(&root().join(path));
+        let is_constant = |word: &&&str| {
+            word.len() > 3 && word.chars().all(|it| it.is_ascii_uppercase() || it == '_')
+        };
+        let before = words.iter().take_while(|word| *word != path);
+        for name in before.filter(is_constant) {
+            assert!(code.contains(&format!("const {name}: ")), "{path} has no {name}: {row}");
+            limits += 1;
+        }
+    }
+    assert!(limits > 40, "{limits} limits are named");
+}
+
+#[test]
 fn the_toolchain_is_pinned_and_the_workspace_asks_for_no_newer_one() {
     let pinned = text(&root().join("rust-toolchain.toml"));
     let manifest = text(&root().join("Cargo.toml"));
