@@ -1,11 +1,14 @@
 //! Batches: each item has its own answer, and none of them spoils its neighbours.
 
+use std::collections::HashMap;
+
 use mooring_actors::shard::message::{PutRequest, ShardReply, ShardRequest};
 use mooring_proto::error::ErrorCode;
 use mooring_proto::message::object::PutOptions;
 
 use crate::cluster::{Cluster, INCARNATION, code};
 use crate::common::{KIB, MIB, STORE, WRITER, done, key, no_watermark, put_with, start_batch};
+use crate::handoff::{again, reopen, restart};
 
 // R6
 #[test]
@@ -127,4 +130,92 @@ fn a_batch_of_any_length_is_answered_as_its_keys_are_one_by_one() {
         let singly: Vec<_> = keys.iter().map(|key| cluster.get(key)).collect();
         assert_eq!(answers, singly, "{length} keys");
     }
+}
+
+/// Two keys of one tag, as there are thousands in a shard of many millions of objects.
+fn of_one_tag(cluster: &Cluster) -> [Vec<u8>; 2] {
+    let mut numbers = HashMap::new();
+    for number in 0.. {
+        let tag = cluster.route.hash(&key(number)).tag();
+        if let Some(before) = numbers.insert(tag, number) {
+            return [key(before), key(number)];
+        }
+    }
+    unreachable!("there are more keys than tags")
+}
+
+/// What a get of these keys in one batch finds: the number of each one's put.
+fn found(cluster: &mut Cluster, keys: &[&[u8]]) -> Vec<Option<u64>> {
+    let get = ShardRequest::Get { batch: cluster.batch(keys) };
+    let id = cluster.send_shard(cluster.shard_of(keys[0]), get);
+    cluster.settle();
+    let ShardReply::Located(answers) = cluster.take_shard_answer(id) else { panic!("no get") };
+    answers.into_iter().map(|answer| answer.ok().map(|found| found.sequence)).collect()
+}
+
+// The look ahead keeps the first object of a tag for the lookup, which may be that of the other key.
+#[test]
+fn a_key_is_never_taken_for_another_one_of_its_tag() {
+    let [one, other] = of_one_tag(&Cluster::new(1));
+    for there in [vec![&one], vec![&other], vec![&one, &other], vec![&other, &one]] {
+        let mut cluster = Cluster::new(1);
+        cluster.mount(STORE, 1, 64 * MIB);
+        let mut puts = HashMap::new();
+        for key in there {
+            puts.insert(key, cluster.put(WRITER, key, MIB).expect("there is room").sequence);
+        }
+        let [first, second] = [&one, &other].map(|key| puts.get(key).copied());
+        let keys: [&[u8]; 4] = [&one, &other, &other, &one];
+        let expected = [first, second, second, first];
+        assert_eq!(found(&mut cluster, &keys), expected);
+
+        let (batch, shard) = (cluster.batch(&keys), cluster.shard_of(&one));
+        let exist = ShardRequest::Exist { lease: false, batch: batch.clone() };
+        let id = cluster.send_shard(shard, exist);
+        cluster.settle();
+        let there = expected.map(|put| put.is_some()).to_vec();
+        assert_eq!(cluster.take_shard_answer(id), ShardReply::Existing(there));
+
+        // Each put is asked for under both keys.
+        let asked = [first, first, second, second].map(|put| put.unwrap_or(u64::MAX));
+        let validate =
+            ShardRequest::Validate { incarnation: INCARNATION, batch, sequences: asked.to_vec() };
+        let same: Vec<bool> =
+            done(&mut cluster, &one, validate).into_iter().map(|answer| answer.is_ok()).collect();
+        assert_eq!(same, [first.is_some(), false, second.is_some(), false]);
+
+        let mut next = restart(&mut cluster);
+        reopen(&mut next, STORE, vec![again(STORE, 1, 64 * MIB)]);
+        assert_eq!(found(&mut next, &keys), expected, "after a restart");
+    }
+}
+
+// What is looked up ahead is gone, or there, by the turn of the next key.
+#[test]
+fn a_batch_that_makes_and_removes_objects_of_one_tag_tells_them_apart() {
+    let mut cluster = Cluster::new(1);
+    cluster.mount(STORE, 1, 64 * MIB);
+    let [one, other] = of_one_tag(&cluster);
+    let put = |put_id| PutRequest { size_bytes: put_id * MIB, put_id };
+    let starts = [(&*one, put(1)), (&*other, put(2)), (&*one, put(3))];
+    let grants = start_batch(&mut cluster, WRITER, &starts);
+    let [Ok(first), Ok(second), Err(again)] = &grants[..] else { panic!("{grants:?}") };
+    assert_eq!(again.code, ErrorCode::PutInProgress);
+    assert_ne!(first.replicas, second.replicas);
+    let keys: [&[u8]; 3] = [&other, &one, &other];
+    let end = ShardRequest::PutEnd {
+        incarnation: INCARNATION,
+        batch: cluster.batch(&keys),
+        sequences: vec![second.sequence, first.sequence, first.sequence],
+    };
+    let ends: Vec<_> = done(&mut cluster, &one, end).into_iter().map(code).collect();
+    assert_eq!(ends, [None, None, Some(ErrorCode::StaleToken)]);
+    let both = [Some(first.sequence), Some(second.sequence)];
+    assert_eq!(found(&mut cluster, &[&one, &other]), both);
+
+    let keys: [&[u8]; 3] = [&one, &one, &other];
+    let remove = ShardRequest::Remove { force: true, batch: cluster.batch(&keys[..2]) };
+    let removed: Vec<_> = done(&mut cluster, &one, remove).into_iter().map(code).collect();
+    assert_eq!(removed, [None, Some(ErrorCode::NotFound)]);
+    assert_eq!(found(&mut cluster, &keys), [None, None, Some(second.sequence)]);
 }
