@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use mooring_actors::pool::message::{Generation, Mount, SegmentSlot};
 use mooring_actors::shard::message::ShardRequest;
+use mooring_proto::ErrorCode;
 use mooring_proto::error::Refusal;
 use mooring_proto::mooncake::{
     BatchRemove, BatchReplicaClear, BatchReplicaClearOfTenant, Expected, Remove, RemoveAll,
@@ -42,7 +43,8 @@ async fn removed(
 }
 
 /// How many were removed; what is leased or not complete is left without a word. What waits for its
-/// owner goes uncounted, so that it does not come back with it.
+/// owner goes uncounted, so that it does not come back with it. If a shard does not answer, this is no
+/// success: what it has would be there still, also after a restart.
 pub(super) async fn remove_matching(scope: &Scope<'_>, call: &RemoveByRegex<'_>) -> Vec<u8> {
     let _turn = scope.shared.searches.acquire().await.ok();
     let answer = async {
@@ -51,12 +53,30 @@ pub(super) async fn remove_matching(scope: &Scope<'_>, call: &RemoveByRegex<'_>)
             let page_keys: Vec<Str<'_>> = page.keys().collect();
             let inner = scope.on(page.bytes());
             let answers = removed(&inner, &page_keys, call.force).await?;
-            count += answers.iter().filter(|answer| answer.is_ok()).count() as i64;
+            count += decided(answers)?;
         }
         Ok(count)
     };
     let answer: Expected<i64> = answer.await;
     scope.reply::<RemoveByRegex<'_>, _, _>(&answer)
+}
+
+/// How many of these keys were removed.
+///
+/// # Errors
+/// If of one of them it was not decided whether it goes, because its shard is full or at rest.
+fn decided(answers: Vec<Result<(), Refusal>>) -> Expected<i64> {
+    let mut count = 0;
+    for answer in answers {
+        match answer {
+            Ok(()) => count += 1,
+            Err(refusal) => match refusal.code {
+                ErrorCode::NotFound | ErrorCode::NotReadable | ErrorCode::Leased => {}
+                _ => return Err(item(refusal)),
+            },
+        }
+    }
+    Ok(count)
 }
 
 /// The function has no word for a refusal: if a shard does not answer, nothing is told to be removed.
@@ -113,4 +133,31 @@ async fn cleared<R: Request>(scope: &Scope<'_>, wanted: &Cleared<'_>) -> Vec<u8>
     });
     let cleared = answer.as_ref().map_or(0, Vec::len);
     scope.reply_items::<R, _>(asked_for, asked_for - cleared, &answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use mooring_proto::mooncake::ErrorCode as Code;
+
+    use super::*;
+
+    #[test]
+    fn what_stays_by_right_is_left_out_of_the_count() {
+        let stays = [ErrorCode::NotFound, ErrorCode::NotReadable, ErrorCode::Leased];
+        let stays = stays.map(|code| Err(Refusal::from(code)));
+        let answers = stays.into_iter().chain([Ok(()), Ok(())]).collect();
+        assert_eq!(decided(answers), Ok(2));
+    }
+
+    // A shard that comes to rest in the middle refuses its part, and the next master has those keys.
+    #[test]
+    fn a_removal_by_pattern_of_which_a_shard_refused_its_part_is_no_success() {
+        for (refused, told) in [
+            (ErrorCode::Restarting, Code::UNAVAILABLE_IN_CURRENT_STATUS),
+            (ErrorCode::Overloaded, Code::NO_AVAILABLE_HANDLE),
+            (ErrorCode::Internal, Code::INTERNAL_ERROR),
+        ] {
+            assert_eq!(decided(vec![Ok(()), Err(refused.into()), Ok(())]), Err(told));
+        }
+    }
 }
