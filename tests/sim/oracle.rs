@@ -70,7 +70,10 @@ struct KeyModel {
     /// If the key is readable, then it has the object of this put.
     readable: Option<u64>,
     writing: Option<u64>,
+    /// It must not go before.
     leased_until: Moment,
+    /// It may be refused to go before: a forced removal of everything may have passed it over.
+    leased_at_most_until: Moment,
     /// The last put that was granted.
     newest: Option<u64>,
 }
@@ -338,8 +341,13 @@ impl Oracle {
                 Ok(())
             }
             // A lease lasts a millisecond longer than is told.
-            Err(refusal) if refusal.code == ErrorCode::Leased && model.leased_until < now => {
-                Err(Invariant::Lease.violated(format!("key {key} is leased by nobody")))
+            Err(refusal)
+                if refusal.code == ErrorCode::Leased && model.leased_at_most_until < now =>
+            {
+                let over_ms = now.since_ms(model.leased_at_most_until);
+                let what =
+                    format!("key {key} is leased by nobody, {over_ms} ms after its last lease");
+                Err(Invariant::Lease.violated(what))
             }
             Err(refusal) if refusal.code == ErrorCode::NotFound => {
                 self.must_be_gone(now, key)?;
@@ -371,6 +379,7 @@ impl Oracle {
     fn lease(&mut self, key: u32, until: Moment) {
         let model = self.keys.entry(key).or_default();
         model.leased_until = model.leased_until.max(until);
+        model.leased_at_most_until = model.leased_at_most_until.max(until);
     }
 
     fn guard(

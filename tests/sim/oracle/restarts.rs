@@ -52,8 +52,12 @@ impl Oracle {
         for (key, model) in &mut self.keys {
             model.writing = None;
             model.readable = handoff.objects.get(key).copied();
-            let left_ms = model.leased_until.since_ms(handoff.exported);
-            model.leased_until = handoff.serving.after_ms(left_ms.max(self.lease_ttl_ms));
+            let again = |until: Moment| {
+                let left_ms = until.since_ms(handoff.exported);
+                handoff.serving.after_ms(left_ms.max(self.lease_ttl_ms))
+            };
+            model.leased_until = again(model.leased_until);
+            model.leased_at_most_until = again(model.leased_at_most_until);
         }
         self.guards.mounted_again(&handoff.mounts);
         Ok(())
