@@ -190,6 +190,27 @@ async fn without_the_key_of_the_former_master_silence_tells_in_half_a_ttl() {
     }
 }
 
+/// The key of resets is a comfort, and the snapshot is claimed before it is read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_of_resets_that_is_of_no_use_costs_no_snapshot() {
+    for spoil in [b"".as_slice(), b"short"] {
+        let mut place = Place::new();
+        let state = tempfile::tempdir().unwrap();
+        let flags = ["--state-dir", state.path().to_str().unwrap()];
+        let master = place.master(&flags);
+        place.add_store();
+        let client = place.client().await;
+        let values = Values::put(&client, 0..10).await;
+        place.leave(master);
+        std::fs::write(state.path().join("quic-reset-key"), spoil).unwrap();
+        let master = place.master(&flags);
+        wait_until_confirmed(&master, 1);
+        values.check(&client).await;
+        let log = master.process.log();
+        assert!(log.contains("quic-reset-key") && log.contains("WARN"), "{log}");
+    }
+}
+
 /// Objects with what must come back.
 struct Values(Vec<(String, Vec<u8>)>);
 

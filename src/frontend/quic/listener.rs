@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use mooring_proto::client::packets;
 use mooring_proto::close;
 use mooring_proto::message::session::ALPN_MASTER;
+use quinn::crypto::HmacKey;
 use quinn::{Endpoint, Incoming, ServerConfig, VarInt};
 
 use super::connection::{self, REQUESTS_MAX, Shared};
@@ -45,34 +46,20 @@ pub(crate) enum ListenError {
     /// The socket.
     #[error("cannot serve the socket: {0}")]
     Socket(#[from] io::Error),
-    /// The directory of the reset key.
-    #[error("{path}: {error}")]
-    StateDir {
-        /// The directory.
-        path: String,
-        /// What went wrong in it.
-        error: io::Error,
-    },
 }
 
 impl Listener {
     /// Serves a socket that is bound already. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// If certificate, socket or state directory are of no use.
+    /// If certificate or socket are of no use.
     pub(crate) fn start(
         context: Arc<Context>,
         socket: UdpSocket,
         tls: &ServerTls,
         options: &ListenerOptions,
     ) -> Result<Listener, ListenError> {
-        let reset_key = match &options.state_dir {
-            None => None,
-            Some(path) => Some(reset_key::load(path).map_err(|error| ListenError::StateDir {
-                path: path.display().to_string(),
-                error,
-            })?),
-        };
+        let reset_key = options.state_dir.as_deref().and_then(kept_reset_key);
         let endpoint = packets::open(
             transport::endpoint_config(reset_key),
             Some(server_config(tls, options.client_ttl)?),
@@ -248,6 +235,20 @@ const ALL_BYTES_MAX: usize = 1 << 30;
 
 /// Of a network that is reserved for examples, so that the way to it is the usual way out.
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// The key of stateless resets of this directory. Without one it is made for this process alone: a
+/// master that does not start for it would take a claimed snapshot along.
+fn kept_reset_key(directory: &Path) -> Option<Arc<dyn HmacKey>> {
+    reset_key::load(directory)
+        .inspect_err(|error| {
+            tracing::warn!(
+                %error,
+                directory = %directory.display(),
+                "the key of stateless resets cannot be kept; peers will notice the next restart late"
+            );
+        })
+        .ok()
+}
 
 #[cfg(test)]
 mod tests {

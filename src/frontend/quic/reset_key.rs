@@ -20,7 +20,9 @@ pub(crate) fn load(directory: &Path) -> io::Result<Arc<dyn HmacKey>> {
     let path = directory.join("quic-reset-key");
     let mut bytes = [0; KEY_BYTES];
     match regular_file::open(&path) {
-        Ok(mut file) => file.read_exact(&mut bytes)?,
+        Ok(mut file) => file.read_exact(&mut bytes).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             rand::RngCore::fill_bytes(&mut rand::rng(), &mut bytes);
             save(&path, &bytes)?;
