@@ -25,9 +25,9 @@ use crate::moment::Moment;
 use crate::pool::actor::{PoolActor, PoolCall};
 use crate::pool::message::{PoolReply, PoolRequest, PoolTotals};
 use crate::route::{Route, ShardId};
-use crate::shard::AllocationStrategy;
 use crate::shard::actor::{ShardActor, ShardCall};
 use crate::shard::message::{ShardReply, ShardRequest, ShardTotals};
+use crate::shard::{AllocationStrategy, EvictionPolicy};
 pub use crate::shell::CallError;
 use crate::shell::{Lanes, call_error};
 
@@ -52,6 +52,8 @@ pub struct Settings {
     pub pending_timeout_ms: Option<u64>,
     /// Which segment a put tries first.
     pub allocation_strategy: AllocationStrategy,
+    /// In which order idle objects go.
+    pub eviction_policy: EvictionPolicy,
 }
 
 impl Default for Settings {
@@ -66,6 +68,7 @@ impl Default for Settings {
             eviction_ratio: 0.05,
             pending_timeout_ms: None,
             allocation_strategy: AllocationStrategy::default(),
+            eviction_policy: EvictionPolicy::default(),
         }
     }
 }

@@ -129,6 +129,8 @@ pub struct ObjectRecord<'a> {
     pub lease_left_ms: u64,
     /// For how long nobody has accessed it. Keeps the order of eviction across the handoff.
     pub idle_ms: u64,
+    /// It was read since it was put, or its key had been before.
+    pub reused: bool,
     /// It is never evicted.
     pub hard_pin: bool,
     /// What is left of its soft pin.

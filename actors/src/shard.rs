@@ -2,7 +2,7 @@
 //!
 //! Begin with [`state`]: it receives every message. Each concern has its file: [`read`], [`put`]
 //! with [`upsert`], [`place`] and [`park`], [`writer`], [`describe`], [`remove`], [`ahead`],
-//! [`evict`], [`grouped`], [`vacate`], [`usage`]. The lasting state is in [`ledger`], over the structures [`index`], [`keys`],
+//! [`evict`] with [`reuse`], [`grouped`], [`vacate`], [`usage`]. The lasting state is in [`ledger`], over the structures [`index`], [`keys`],
 //! [`objects`], [`ranges`] and [`side`].
 
 pub mod config;
@@ -33,6 +33,7 @@ mod put;
 mod ranges;
 mod read;
 mod remove;
+mod reuse;
 mod segments;
 mod side;
 mod unfinished;
@@ -43,3 +44,4 @@ mod writer;
 
 pub use choice::AllocationStrategy;
 pub use prefetch::prefetch;
+pub use reuse::{EvictionPolicy, Trial, Trials};

@@ -38,8 +38,8 @@
 //! from the offset of the record before. The first record of a chunk names its segment. Bit 3 says
 //! that tagged fields end the record: the length of all, then for each a tag, a length and that many
 //! bytes. An odd tag may be skipped, an even one must be understood. An object may have 11, its
-//! writer (16), 13, its checksum (8), 15, its data type (1), and 17, the name of its group. The other bits of an object:
-//! 4 lease, 5 soft pin, 6 hard pin, 7 replicas.
+//! writer (16), 13, its checksum (8), 15, its data type (1), 17, the name of its group, and 19 (0),
+//! that it was reused. The other bits of an object: 4 lease, 5 soft pin, 6 hard pin, 7 replicas.
 
 use super::ReadError;
 

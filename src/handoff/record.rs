@@ -38,6 +38,7 @@ pub(super) struct ParsedObject {
     lease_left_ms: u64,
     soft_pin_left_ms: Option<u64>,
     hard_pin: bool,
+    reused: bool,
     replicas: u8,
     /// Where the tagged fields stand; none if both are equal.
     fields_start: u32,
@@ -58,6 +59,7 @@ impl Parsed {
                 sequence: object.sequence,
                 lease_left_ms: object.lease_left_ms,
                 idle_ms: object.idle_ms,
+                reused: object.reused,
                 hard_pin: object.hard_pin,
                 soft_pin_left_ms: object.soft_pin_left_ms,
                 side: object.side(chunk),
@@ -86,7 +88,7 @@ impl ParsedObject {
         }
         let fields = chunk.get(self.fields_start as usize..self.fields_end as usize);
         // Read once already when the record was decoded.
-        fields.and_then(|fields| decode_fields(fields).ok()).unwrap_or_default()
+        fields.and_then(|fields| decode_fields(fields).ok()).unwrap_or_default().side
     }
 }
 
@@ -124,18 +126,23 @@ pub(super) fn encode(record: &RangeRecord<'_>, before: Option<&RangePlace>, chun
         RangeRecord::Object(object) => Some(object),
         RangeRecord::Replica { .. } | RangeRecord::Hold { .. } => None,
     };
-    let side = object.map(|object| &object.side).filter(|side| !side.is_empty());
+    let with_fields = object.filter(|object| object.reused || !object.side.is_empty());
     let start = chunk.len();
     // Written in place: to gather it elsewhere and copy it waits for all the small writes.
     chunk.extend_from_slice(&[0; HEAD_BYTES_MAX]);
     let room = chunk.last_chunk_mut().expect("so many bytes were just appended");
-    let length = encode_head(record, side.is_some(), before, room);
+    let length = encode_head(record, with_fields.is_some(), before, room);
     chunk.truncate(start + length);
     if let Some(object) = object {
         chunk.extend_from_slice(object.key);
     }
-    if let Some(side) = side {
-        encode_fields(side, chunk);
+    if let Some(object) = with_fields {
+        if object.side.is_empty() {
+            // So many objects have this alone that it must cost next to nothing.
+            chunk.extend_from_slice(&ONLY_REUSED);
+        } else {
+            encode_fields(&object.side, object.reused, chunk);
+        }
     }
 }
 
@@ -143,7 +150,7 @@ pub(super) fn encode(record: &RangeRecord<'_>, before: Option<&RangePlace>, chun
 #[inline]
 fn encode_head(
     record: &RangeRecord<'_>,
-    has_side: bool,
+    has_fields: bool,
     before: Option<&RangePlace>,
     room: &mut [u8; HEAD_BYTES_MAX],
 ) -> usize {
@@ -155,7 +162,7 @@ fn encode_head(
             bits |= if object.soft_pin_left_ms.is_some() { HAS_SOFT_PIN } else { 0 };
             bits |= if object.hard_pin { IS_HARD_PINNED } else { 0 };
             bits |= if object.replicas != 1 { HAS_REPLICAS } else { 0 };
-            bits |= if has_side { HAS_FIELDS } else { 0 };
+            bits |= if has_fields { HAS_FIELDS } else { 0 };
             head.place(bits, object.place, before);
             head.varint(object.size_bytes);
             head.varint(object.sequence);
@@ -201,8 +208,9 @@ pub(super) fn decode(
     if bits & HAS_FIELDS != 0 {
         let length = cursor.length().ok_or(RecordFault::Malformed)?;
         let start = cursor.position();
-        decode_fields(cursor.take(length).ok_or(RecordFault::Malformed)?)?;
+        let fields = decode_fields(cursor.take(length).ok_or(RecordFault::Malformed)?)?;
         if let Body::Object(object) = &mut parsed.body {
+            object.reused = fields.reused;
             let place = |position| u32::try_from(position).map_err(|_| RecordFault::Malformed);
             (object.fields_start, object.fields_end) = (place(start)?, place(cursor.position())?);
         }
@@ -239,6 +247,7 @@ fn decode_body(cursor: &mut Cursor<'_>, bits: u8, before: Option<RangePlace>) ->
                 lease_left_ms,
                 soft_pin_left_ms,
                 hard_pin: bits & IS_HARD_PINNED != 0,
+                reused: false,
                 replicas,
                 fields_start: 0,
                 fields_end: 0,
@@ -250,8 +259,15 @@ fn decode_body(cursor: &mut Cursor<'_>, bits: u8, before: Option<RangePlace>) ->
     Some(Parsed { place, body })
 }
 
+/// What the tagged fields of an object say.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fields<'a> {
+    side: SideRecord<'a>,
+    reused: bool,
+}
+
 /// Appends the tagged fields of an object.
-fn encode_fields(side: &SideRecord<'_>, chunk: &mut Vec<u8>) {
+fn encode_fields(side: &SideRecord<'_>, reused: bool, chunk: &mut Vec<u8>) {
     let mut fields = Vec::with_capacity(FIELDS_BYTES + side.group.len());
     let mut field = |tag: u64, content: &[u8]| {
         put_varint(&mut fields, tag);
@@ -270,13 +286,17 @@ fn encode_fields(side: &SideRecord<'_>, chunk: &mut Vec<u8>) {
     if !side.group.is_empty() {
         field(TAG_GROUP, side.group);
     }
+    if reused {
+        field(TAG_REUSED, &[]);
+    }
     put_varint(chunk, fields.len() as u64);
     chunk.extend_from_slice(&fields);
 }
 
 /// What the tagged fields say. Those that are not known and may be skipped are.
-fn decode_fields(fields: &[u8]) -> Result<SideRecord<'_>, RecordFault> {
-    let mut side = SideRecord::default();
+fn decode_fields(fields: &[u8]) -> Result<Fields<'_>, RecordFault> {
+    let mut found = Fields::default();
+    let side = &mut found.side;
     let mut fields = Cursor::new(fields);
     while !fields.is_empty() {
         let tag = fields.varint().ok_or(RecordFault::Malformed)?;
@@ -287,13 +307,17 @@ fn decode_fields(fields: &[u8]) -> Result<SideRecord<'_>, RecordFault> {
             TAG_CHECKSUM => side.checksum = Some(u64::from_le_bytes(exactly(content)?)),
             TAG_DATA_TYPE => [side.data_type] = exactly(content)?,
             TAG_GROUP => side.group = content,
+            TAG_REUSED => {
+                let [] = exactly(content)?;
+                found.reused = true;
+            }
             _ if tag.is_multiple_of(2) => {
                 return Err(RecordFault::NotUnderstood("a record with the field", tag));
             }
             _ => {}
         }
     }
-    Ok(side)
+    Ok(found)
 }
 
 fn exactly<const N: usize>(content: &[u8]) -> Result<[u8; N], RecordFault> {
@@ -305,9 +329,13 @@ const TAG_WRITER: u64 = 11;
 const TAG_CHECKSUM: u64 = 13;
 const TAG_DATA_TYPE: u64 = 15;
 const TAG_GROUP: u64 = 17;
+const TAG_REUSED: u64 = 19;
+
+/// The length of all fields, the tag and the length of its content, which is none.
+const ONLY_REUSED: [u8; 3] = [2, TAG_REUSED as u8, 0];
 
 /// All fields with their tags and lengths, but for the name of the group.
-const FIELDS_BYTES: usize = 18 + 10 + 3 + 4;
+const FIELDS_BYTES: usize = 18 + 10 + 3 + 4 + 2;
 
 #[cfg(test)]
 mod tests {
@@ -337,28 +365,31 @@ mod tests {
             data_type: 2,
             group: b"request 9",
         };
-        let object = ObjectRecord {
-            place: RangePlace { segment: 0, offset_bytes: 64 },
-            replicas: 1,
-            key: b"k",
-            size_bytes: 1,
-            sequence: 7,
-            lease_left_ms: 0,
-            idle_ms: 0,
-            hard_pin: false,
-            soft_pin_left_ms: None,
-            side,
-        };
-        let mut bytes = Vec::new();
-        encode(&RangeRecord::Object(object), None, &mut bytes);
-        let (parsed, end) = decode(&bytes, 0, None).unwrap();
-        assert_eq!(end, bytes.len());
-        assert_eq!(parsed.view(&bytes), RangeRecord::Object(object));
+        for (side, reused) in [(side, false), (side, true), (SideRecord::default(), true)] {
+            let object = ObjectRecord {
+                place: RangePlace { segment: 0, offset_bytes: 64 },
+                replicas: 1,
+                key: b"k",
+                size_bytes: 1,
+                sequence: 7,
+                lease_left_ms: 0,
+                idle_ms: 0,
+                reused,
+                hard_pin: false,
+                soft_pin_left_ms: None,
+                side,
+            };
+            let mut bytes = Vec::new();
+            encode(&RangeRecord::Object(object), None, &mut bytes);
+            let (parsed, end) = decode(&bytes, 0, None).unwrap();
+            assert_eq!(end, bytes.len());
+            assert_eq!(parsed.view(&bytes), RangeRecord::Object(object));
+        }
     }
 
     #[test]
     fn a_known_field_of_another_length_is_malformed() {
-        for tag in [11, 13, 15] {
+        for tag in [11, 13, 15, 19] {
             let fault = decode(&with_fields(&[tag, 2, 0, 0]), 0, None).unwrap_err();
             assert_eq!(fault, RecordFault::Malformed, "{tag}");
         }

@@ -101,6 +101,13 @@ pub(crate) struct MasterArgs {
     #[arg(help_heading = "Objects")]
     pub(super) eviction_ratio: f64,
 
+    /// In which order idle objects go: `adaptive`, in which what was read again stays longer than
+    /// what never was, by as much as pays on the load at hand, or `lru`, in which what was used least
+    /// recently goes first
+    #[arg(long, value_enum, default_value_t = EvictionPolicy::Adaptive, value_name = "NAME")]
+    #[arg(help_heading = "Objects")]
+    pub(super) eviction_policy: EvictionPolicy,
+
     /// Which segment a put tries first, if it prefers none: the roomier of two at random, one at
     /// random, the one of six with the highest share of free bytes, or for clients of Mooncake one on
     /// the host of the writer
@@ -128,6 +135,15 @@ pub(crate) struct MasterArgs {
     /// killed and another one serves, instead of by its silence; by default --handoff-dir
     #[arg(long, value_name = "DIR", help_heading = "Files")]
     pub(super) state_dir: Option<PathBuf>,
+}
+
+/// In which order idle objects go; see [`mooring_actors::shard::EvictionPolicy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum EvictionPolicy {
+    /// What was read again stays longer, by as much as pays.
+    Adaptive,
+    /// What was used least recently goes first.
+    Lru,
 }
 
 /// Which segment a put tries first; see [`mooring_actors::shard::AllocationStrategy`].

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mooring_actors::core::{Layout, Settings};
-use mooring_actors::shard::AllocationStrategy;
+use mooring_actors::shard::{AllocationStrategy, EvictionPolicy};
 
 use super::args::{self, HandoffArgs, MasterArgs, MooncakeArgs, ShardLayout};
 use crate::command::CommandError;
@@ -226,6 +226,10 @@ fn settings(args: &MasterArgs) -> Result<Settings, CommandError> {
         eviction_high_watermark_ratio: watermark,
         eviction_ratio: ratio,
         pending_timeout_ms: Some(in_ms(args.handoff.handoff_segment_deadline_sec)),
+        eviction_policy: match args.eviction_policy {
+            args::EvictionPolicy::Adaptive => EvictionPolicy::Adaptive,
+            args::EvictionPolicy::Lru => EvictionPolicy::Lru,
+        },
         allocation_strategy: match args.allocation_strategy {
             args::AllocationStrategy::TwoChoices | args::AllocationStrategy::LocalFirst => {
                 AllocationStrategy::TwoChoices

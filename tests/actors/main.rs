@@ -21,6 +21,7 @@ mod put_orders;
 mod put_tokens;
 mod removal;
 mod replicas;
+mod reuse;
 mod segments;
 mod sizes;
 mod sweeps;

@@ -102,6 +102,7 @@ impl Cluster {
                 put_discard_timeout_ms: settings.put_discard_timeout_ms,
                 put_release_timeout_ms: settings.put_release_timeout_ms,
                 allocation_strategy: settings.allocation_strategy,
+                eviction_policy: settings.eviction_policy,
                 ..ShardConfig::new(ShardId(number), route, incarnation)
             })
         };

@@ -7,7 +7,7 @@ use crate::harness::{mooring, run};
 
 /// A value for every flag of `mooring master` that is not its default, as the effective
 /// configuration shows it.
-const MASTER: [(&str, &str); 38] = [
+const MASTER: [(&str, &str); 39] = [
     ("rpc-port", "1234"),
     ("rpc-address", "127.0.0.2"),
     ("metrics-port", "1235"),
@@ -24,6 +24,7 @@ const MASTER: [(&str, &str); 38] = [
     ("put-start-release-timeout-sec", "700"),
     ("eviction-high-watermark-ratio", "0.8"),
     ("eviction-ratio", "0.1"),
+    ("eviction-policy", "lru"),
     ("allocation-strategy", "random"),
     ("default-kv-soft-pin-ttl", "10m"),
     ("max-kv-soft-pin-ttl", "10h"),

@@ -70,6 +70,7 @@ impl CoreConfig {
             put_discard_timeout_ms: self.settings.put_discard_timeout_ms,
             put_release_timeout_ms: outlasting(self.settings.put_release_timeout_ms),
             allocation_strategy: self.settings.allocation_strategy,
+            eviction_policy: self.settings.eviction_policy,
             ..ShardConfig::new(shard, self.route, self.incarnation)
         }
     }

@@ -3,6 +3,7 @@
 use mooring_proto::Incarnation;
 
 use super::choice::AllocationStrategy;
+use super::reuse::EvictionPolicy;
 use crate::route::{Route, ShardId};
 
 /// The settings of a shard. All of them are fixed for the life of the process.
@@ -26,6 +27,8 @@ pub struct ShardConfig {
     pub parked_puts_max: usize,
     /// Which segment a put tries first.
     pub allocation_strategy: AllocationStrategy,
+    /// In which order idle objects go.
+    pub eviction_policy: EvictionPolicy,
 }
 
 impl ShardConfig {
@@ -41,6 +44,7 @@ impl ShardConfig {
             parked_put_timeout_ms: 2_000,
             parked_puts_max: 65_536,
             allocation_strategy: AllocationStrategy::default(),
+            eviction_policy: EvictionPolicy::default(),
         }
     }
 }

@@ -1,9 +1,11 @@
-//! Eviction: the oldest unleased objects of a segment make room, counted in bytes.
+//! Eviction: idle objects of a segment make room, counted in bytes.
 
 use super::objects::{ObjectHandle, ObjectState};
 use super::ranges::{RangeHandle, Recency, SegmentIndex};
+use super::reuse::idle_goes_first;
 use super::state::Shard;
 use crate::moment::Moment;
+use crate::route::KeyHash;
 
 impl Shard {
     /// Whether an order of the pool is not carried out yet.
@@ -25,7 +27,7 @@ impl Shard {
             budget -= 1;
             // The last object of a segment stays, however large: without it the segment would be of no
             // use for objects of its size.
-            if self.only_one_may_go(now, index) || self.evict_oldest(now, index).is_none() {
+            if self.only_one_may_go(now, index) || self.evict_next(now, index).is_none() {
                 // Nothing here may go now. The pool sees it in the next report and orders anew.
                 self.segments.forgive_eviction(index);
             }
@@ -36,24 +38,34 @@ impl Shard {
     fn only_one_may_go(&mut self, now: Moment, index: SegmentIndex) -> bool {
         self.ledger.settle_leases(index, now, SETTLED_MAX);
         let ranges = self.ledger.ranges();
-        let oldest = ranges
-            .oldest(index, Recency::Idle)
-            .or_else(|| ranges.oldest(index, Recency::SoftPinned));
-        oldest.is_some_and(|range| {
+        self.victim(now, index).is_some_and(|range| {
             ranges.length_bytes(range) == ranges.allocated_bytes(index)
                 && ranges.length_bytes(range) > self.segments.at(index).capacity_bytes / 2
         })
     }
 
-    /// Evicts the oldest replica of a segment, an unpinned one if there is any, and says how many
-    /// bytes that freed; `None` if none may go.
-    pub(super) fn evict_oldest(&mut self, now: Moment, index: SegmentIndex) -> Option<u64> {
+    /// The replica of a segment that goes next, an unpinned one if there is any: the oldest of those
+    /// that were never read, or of those that were.
+    fn victim(&self, now: Moment, index: SegmentIndex) -> Option<RangeHandle> {
+        let ranges = self.ledger.ranges();
+        let idle_ms = |range| self.ledger.idle_ms(range, now, self.config.lease_ttl_ms);
+        match (ranges.oldest(index, Recency::Idle), ranges.oldest(index, Recency::Reused)) {
+            (Some(idle), Some(reused)) => {
+                let weight = self.reuse.weight();
+                let idle_goes = idle_goes_first(idle_ms(idle), idle_ms(reused), weight);
+                Some(if idle_goes { idle } else { reused })
+            }
+            (None, None) => ranges.oldest(index, Recency::SoftPinned),
+            (idle, reused) => idle.or(reused),
+        }
+    }
+
+    /// Evicts the next replica of a segment, and says how many bytes that freed; `None` if none may
+    /// go.
+    pub(super) fn evict_next(&mut self, now: Moment, index: SegmentIndex) -> Option<u64> {
         self.ledger.settle_leases(index, now, SETTLED_MAX);
         loop {
-            let ranges = self.ledger.ranges();
-            let victim = ranges
-                .oldest(index, Recency::Idle)
-                .or_else(|| ranges.oldest(index, Recency::SoftPinned))?;
+            let victim = self.victim(now, index)?;
             // Each one that is spared leaves the lists of what may go.
             if !self.spared_with_group(now, victim) {
                 return Some(self.evict(now, victim));
@@ -77,7 +89,11 @@ impl Shard {
         let index = self.ledger.ranges().segment(victim);
         let freed_bytes = self.ledger.ranges().length_bytes(victim);
         debug_assert!(!self.leased(self.ledger.owner(victim), now), "lease: a leased range stays");
-        let gone = self.erase_replica(now, victim, None);
+        let gone = self.erase_known_replica(now, victim, None);
+        if let Some(hash) = gone {
+            self.reuse.note_evicted(hash, self.ledger.objects().len());
+        }
+        let gone = gone.is_some();
         self.counters.evicted_objects += u64::from(gone);
         self.counters.evicted_bytes += freed_bytes;
         let segment = self.segments.at_mut(index);
@@ -89,7 +105,8 @@ impl Shard {
     /// Removes an object with all that the shard knows of it.
     pub(super) fn erase(&mut self, now: Moment, object: ObjectHandle, held_until: Option<Moment>) {
         self.forget(object);
-        self.ledger.erase(&mut self.segments, object, now, held_until);
+        let hash = self.ledger.erase(&mut self.segments, object, now, held_until);
+        self.reuse.note_removed(hash);
         self.room_made |= !self.parked.is_empty();
     }
 
@@ -100,6 +117,20 @@ impl Shard {
         replica: RangeHandle,
         held_until: Option<Moment>,
     ) -> bool {
+        let gone = self.erase_known_replica(now, replica, held_until);
+        if let Some(hash) = gone {
+            self.reuse.note_removed(hash);
+        }
+        gone.is_some()
+    }
+
+    /// The same. Gives the hash of the object's key if that is gone.
+    fn erase_known_replica(
+        &mut self,
+        now: Moment,
+        replica: RangeHandle,
+        held_until: Option<Moment>,
+    ) -> Option<KeyHash> {
         let object = self.ledger.owner(replica);
         if self.ledger.replicas(object).nth(1).is_none() {
             self.forget(object);

@@ -325,6 +325,7 @@ impl Export<'_> {
                 .idle_class(object)
                 .as_ms()
                 .saturating_add(self.now.since_ms(lease_until)),
+            reused: objects.reused(object),
             hard_pin: flags.hard_pin,
             soft_pin_left_ms: shard
                 .soft_pins

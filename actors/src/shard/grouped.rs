@@ -12,12 +12,23 @@ use super::ranges::RangeHandle;
 use super::side::{Errand, GroupId};
 use super::state::Shard;
 use crate::moment::Moment;
-use crate::route::ShardId;
+use crate::route::{KeyHash, ShardId};
 
 impl Shard {
     /// Leases an object to a reader, and its group with it.
     #[inline]
-    pub(super) fn lease(&mut self, now: Moment, object: ObjectHandle, until: Moment) {
+    pub(super) fn lease(
+        &mut self,
+        now: Moment,
+        object: ObjectHandle,
+        hash: KeyHash,
+        until: Moment,
+    ) {
+        // Reads within one lease are one use.
+        if self.ledger.objects().lease_until(object) <= now {
+            let size_bytes = self.ledger.objects().size_bytes(object);
+            self.reuse.note_use(now, hash, size_bytes);
+        }
         self.ledger.lease(object, until);
         if let Some(group) = self.ledger.group(object) {
             self.lease_group(now, group, until);

@@ -9,6 +9,7 @@ mod restoring;
 
 use super::abroad::Abroad;
 use super::holds::Holds;
+use super::idle::IdleClass;
 use super::index::Index;
 use super::keys::{KeyAddress, Keys, KeysFull};
 use super::objects::{Object, ObjectFlags, ObjectHandle, ObjectState, Objects};
@@ -129,7 +130,8 @@ impl Ledger {
             if hard_pin {
                 segments.note_pinned(segment, length_bytes as i64);
             } else {
-                self.ranges.push_newest(range, resting_list(soft_pin));
+                let resting = resting_list(soft_pin, self.objects.reused(object));
+                self.ranges.push_newest(range, resting);
             }
             range = self.ranges.sibling(range);
         }
@@ -142,20 +144,22 @@ impl Ledger {
         let mut range = self.first_range(object);
         while !range.is_none() {
             if self.ranges.listed(range) == Some(Recency::SoftPinned) {
-                self.ranges.push_newest(range, Recency::Idle);
+                let resting = resting_list(false, self.objects.reused(object));
+                self.ranges.push_newest(range, resting);
             }
             range = self.ranges.sibling(range);
         }
     }
 
     /// Removes an object. Its ranges are free at once, or held until a moment that has not passed.
+    /// Gives the hash of its key.
     pub(super) fn erase(
         &mut self,
         segments: &mut Segments,
         object: ObjectHandle,
         now: Moment,
         held_until: Option<Moment>,
-    ) {
+    ) -> KeyHash {
         let hash = self.route.hash(self.key(object));
         let removed = self.index.remove(hash.tag(), object);
         assert!(removed, "every object is in the index");
@@ -170,22 +174,22 @@ impl Ledger {
         }
         let record = self.objects.remove(object);
         self.keys.remove(record.key, usize::from(record.key_length));
+        hash
     }
 
-    /// Removes one replica of an object, and the object with its last one. Says whether the object
-    /// is gone.
+    /// Removes one replica of an object, and the object with its last one. Gives the hash of its key if
+    /// the object is gone.
     pub(super) fn erase_replica(
         &mut self,
         segments: &mut Segments,
         replica: RangeHandle,
         now: Moment,
         held_until: Option<Moment>,
-    ) -> bool {
+    ) -> Option<KeyHash> {
         let object = self.owner(replica);
         let first = self.first_range(object);
         if first == replica && self.ranges.sibling(replica).is_none() {
-            self.erase(segments, object, now, held_until);
-            return true;
+            return Some(self.erase(segments, object, now, held_until));
         }
         let after = self.ranges.sibling(replica);
         if first == replica {
@@ -201,7 +205,7 @@ impl Ledger {
             self.objects.set_shrunk(object);
         }
         self.forget_range(segments, object, replica, now, held_until);
-        false
+        None
     }
 
     /// Takes a range from its object: free, held, or remembered with its lost segment.
@@ -397,14 +401,15 @@ impl Ledger {
         &mut self.ranges
     }
 
-    /// Extends the lease of a readable object and makes it the newest of its segments, unless it was
-    /// made that in the same step of time: a hot object need not be moved at each access, which would
-    /// load its neighbours.
+    /// Extends the lease of a readable object, which is reused from here on, and makes it the newest of
+    /// its segments, unless it was made that in the same step of time: a hot object need not be moved at
+    /// each access, which would load its neighbours.
     pub(super) fn lease(&mut self, object: ObjectHandle, until: Moment) {
         let before = self.objects.lease_until(object);
         if before < until {
             self.objects.set_lease_until(object, until);
         }
+        self.objects.set_reused(object);
         if self.objects.flags(object).hard_pin {
             return;
         }
@@ -420,6 +425,22 @@ impl Ledger {
         }
     }
 
+    /// Notes that somebody has missed the key of a new object before, so that it counts as reused.
+    pub(super) fn note_missed(&mut self, object: ObjectHandle) {
+        self.objects.set_reused(object);
+    }
+
+    /// For how long nobody has accessed the object of a range, in milliseconds, if leases last as long
+    /// as given.
+    pub(super) fn idle_ms(&self, range: RangeHandle, now: Moment, lease_ttl_ms: u64) -> u64 {
+        let object = self.owner(range);
+        let restored_ms = self.objects.idle_class(object).as_ms();
+        // Only an object that was put and never read has its last access at the end of its lease.
+        let leased = restored_ms > 0 || self.objects.reused(object);
+        let lease_ms = if leased { lease_ttl_ms } else { 0 };
+        now.since_ms(self.objects.lease_until(object)).saturating_add(lease_ms + restored_ms)
+    }
+
     /// Moves ranges whose lease has ended to the list from which they can be evicted, at most this
     /// many. Leases all last equally long, so the list is in the order of their ends, to a step of time.
     pub(super) fn settle_leases(&mut self, segment: SegmentIndex, now: Moment, budget: usize) {
@@ -430,7 +451,13 @@ impl Ledger {
                 return;
             }
             let soft_pin = self.objects.flags(object).soft_pin;
-            self.ranges.push_newest(range, resting_list(soft_pin));
+            let resting = resting_list(soft_pin, self.objects.reused(object));
+            if self.objects.idle_class(object) == IdleClass::NONE {
+                self.ranges.push_newest(range, resting);
+            } else {
+                // Its lease is one of a restart: whatever was put since is newer.
+                self.ranges.push_restored(range, resting);
+            }
         }
     }
 
@@ -499,6 +526,10 @@ impl Ledger {
 const RECENCY_STEPS: u64 = 8;
 
 /// The list of an object that nobody leases.
-fn resting_list(soft_pin: bool) -> Recency {
-    if soft_pin { Recency::SoftPinned } else { Recency::Idle }
+fn resting_list(soft_pin: bool, reused: bool) -> Recency {
+    match (soft_pin, reused) {
+        (true, _) => Recency::SoftPinned,
+        (false, true) => Recency::Reused,
+        (false, false) => Recency::Idle,
+    }
 }

@@ -284,12 +284,24 @@ impl Objects {
     }
 
     /// Changes until when an object may be read, since it is being accessed: it is idle only from
-    /// there on. What is later than 2^48 ms ends there.
+    /// there on. What is later than 2^47 ms ends there.
     #[inline]
     pub(crate) fn set_lease_until(&mut self, handle: ObjectHandle, until: Moment) {
         let record = self.record_mut(handle);
         record.set_lease_until(until);
         record.set_idle_class(IdleClass::NONE);
+    }
+
+    /// Whether an object was read since it was put, or its key had been before.
+    #[inline]
+    pub(crate) fn reused(&self, handle: ObjectHandle) -> bool {
+        self.record(handle).reused()
+    }
+
+    /// Remembers that.
+    #[inline]
+    pub(crate) fn set_reused(&mut self, handle: ObjectHandle) {
+        self.record_mut(handle).set_reused();
     }
 
     /// For how long an object had been idle at the last restart, if nobody has accessed it since.

@@ -8,7 +8,7 @@ use mooring_proto::limits::REPLICAS_MAX;
 
 use super::message::ShardEffect;
 use super::put::Attempt;
-use super::ranges::{RangeHandle, SegmentIndex};
+use super::ranges::{RangeHandle, Recency, SegmentIndex};
 use super::state::Shard;
 use crate::moment::Moment;
 use crate::pages::PageRun;
@@ -345,7 +345,9 @@ impl Shard {
     fn evict_for(&mut self, now: Moment, size_bytes: u64) -> Option<RangeHandle> {
         let objects = self.ledger.objects().len() as u64;
         let index = self.segments.placeable().iter().copied().max_by_key(|index| {
-            self.ledger.ranges().listed_bytes(*index, super::ranges::Recency::Idle)
+            let ranges = self.ledger.ranges();
+            ranges.listed_bytes(*index, Recency::Idle)
+                + ranges.listed_bytes(*index, Recency::Reused)
         })?;
         let allocated_bytes = self.ledger.ranges().allocated_bytes(index);
         if size_bytes > self.segments.at(index).capacity_bytes
@@ -357,7 +359,7 @@ impl Shard {
         }
         let mut evicted_bytes = 0;
         while evicted_bytes <= size_bytes.saturating_mul(2) {
-            evicted_bytes += self.evict_oldest(now, index)?;
+            evicted_bytes += self.evict_next(now, index)?;
             if self.ledger.ranges().can_fit(index, size_bytes)
                 && let Some(range) = self.allocate(index, size_bytes)
             {

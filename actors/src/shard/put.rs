@@ -74,6 +74,9 @@ impl Shard {
         self.counters.put_starts += batch.len() as u64;
         for index in 0..starts.puts.len() {
             look_ahead(&self.ledger, batch, index);
+            if let Some(ahead) = batch.keys.get(index + GHOSTS_AHEAD) {
+                self.reuse.prefetch(ahead.hash);
+            }
             let admitted = starts
                 .start(index)
                 .map_err(Refusal::from)
@@ -214,6 +217,10 @@ impl Shard {
         if let Some(replaced) = replaced {
             self.replace(now, replaced);
         }
+        self.reuse.note_use(now, start.hash, start.put.size_bytes);
+        if self.reuse.was_evicted(start.hash) {
+            self.ledger.note_missed(object);
+        }
         self.counters.put_granted += 1;
         if ranges.len() < usize::from(start.options.replicas) {
             self.counters.put_short += 1;
@@ -340,6 +347,10 @@ impl Shard {
         }
     }
 }
+
+/// How far ahead of a put its row of evicted keys is asked for. A miss takes about as long as the work on
+/// four keys.
+const GHOSTS_AHEAD: usize = 4;
 
 /// Whether a put is tried for the first time. A first try prefers to spread; one that has waited
 /// takes what there is.

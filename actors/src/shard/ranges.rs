@@ -69,9 +69,11 @@ pub(crate) enum RangeState {
 /// The recency lists of a segment. A used range is in one of them, or in none.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Recency {
-    /// May be evicted.
+    /// May be evicted, and was never read since it was put.
     Idle,
-    /// May be evicted when nothing idle is left.
+    /// May be evicted, and was read since it was put, or had been before.
+    Reused,
+    /// May be evicted when neither of these is left.
     SoftPinned,
     /// May not be evicted before its lease ends.
     Leased,
@@ -151,6 +153,13 @@ impl Ranges {
     pub(crate) fn push_newest(&mut self, range: RangeHandle, recency: Recency) {
         let (own, nodes) = self.parts_of(range);
         own.push_newest(nodes, range, recency);
+    }
+
+    /// Moves a used range that nobody has accessed since a restart to a recency list: newer than
+    /// those of its kind that came before, older than all others.
+    pub(crate) fn push_restored(&mut self, range: RangeHandle, recency: Recency) {
+        let (own, nodes) = self.parts_of(range);
+        own.push_restored(nodes, range, recency);
     }
 
     /// Takes a range out of the recency list that it is in, if any.
@@ -429,7 +438,8 @@ impl RangeHandle {
 
 impl Recency {
     /// All recency lists of a segment, in their order there.
-    pub(crate) const ALL: [Recency; 3] = [Recency::Idle, Recency::SoftPinned, Recency::Leased];
+    pub(crate) const ALL: [Recency; 4] =
+        [Recency::Idle, Recency::Reused, Recency::SoftPinned, Recency::Leased];
 }
 
 /// Granules for a size. A range is never empty.

@@ -37,7 +37,7 @@ impl Shard {
             let likely = ahead.advance(&self.ledger, index);
             let answer = match self.find_readable(batch, index, likely) {
                 Ok(object) => {
-                    self.lease(now, object, until);
+                    self.lease(now, object, batch.keys[index].hash, until);
                     self.counters.get_hits += 1;
                     Ok(tell(self, object))
                 }
@@ -58,7 +58,7 @@ impl Shard {
             let likely = ahead.advance(&self.ledger, index);
             let found = self.find_readable(batch, index, likely);
             if let (Ok(object), true) = (found, lease) {
-                self.lease(now, object, until);
+                self.lease(now, object, batch.keys[index].hash, until);
             }
             answers.push(found.is_ok());
         }

@@ -252,6 +252,7 @@ impl ShardRestore {
             idle_class,
             hard_pin: object.hard_pin,
             soft_pin: object.soft_pin_left_ms.is_some(),
+            reused: object.reused,
             range,
         };
         let handle = self.shard.ledger.restore_object(&mut self.shard.segments, &restored);

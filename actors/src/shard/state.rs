@@ -29,6 +29,9 @@ pub struct Shard {
     pub(super) segments: Segments,
     pub(super) unfinished: Unfinished,
     pub(super) soft_pins: super::pins::SoftPins,
+    pub(super) reuse: super::reuse::Reuse,
+    /// Evictions of which what is learnt of reuse knows.
+    evicted_before: u64,
     pub(super) parked: Parked,
     pub(super) sweeps: VecDeque<Sweep>,
     pub(super) counters: ShardTotals,
@@ -56,6 +59,8 @@ impl Shard {
             segments: Segments::default(),
             unfinished: Unfinished::default(),
             soft_pins: super::pins::SoftPins::default(),
+            reuse: super::reuse::Reuse::new(config.eviction_policy),
+            evicted_before: 0,
             parked: Parked::default(),
             sweeps: VecDeque::new(),
             counters: ShardTotals::default(),
@@ -254,6 +259,7 @@ impl Shard {
             let index = self.segments.placeable()[position];
             self.ledger.settle_leases(index, now, TICK_BUDGET);
         }
+        self.learn_of_evictions();
         if self.ledger.keys_worth_cleaning() {
             self.ledger.clean_keys(CLEAN_BUDGET_BYTES);
         }
@@ -263,6 +269,18 @@ impl Shard {
         }
         self.return_spare_pages(effects);
         self.report_usage(Urgency::Any, effects);
+    }
+
+    /// Tells what learns of reuse how much room there is, if there was too little.
+    fn learn_of_evictions(&mut self) {
+        if self.counters.evicted_objects == self.evicted_before {
+            return;
+        }
+        self.evicted_before = self.counters.evicted_objects;
+        let ranges = self.ledger.ranges();
+        let placeable = self.segments.placeable().iter();
+        let allocated_bytes = placeable.map(|index| ranges.allocated_bytes(*index)).sum();
+        self.reuse.note_full(self.ledger.objects().len(), allocated_bytes);
     }
 
     /// One slice of each long job.
@@ -295,7 +313,7 @@ impl Shard {
         totals.unfinished = self.unfinished.len() as u64;
         totals.parked = self.parked.len() as u64;
         totals.holds = self.ledger.holds() as u64;
-        totals.memory_bytes = self.ledger.memory_bytes() as u64;
+        totals.memory_bytes = (self.ledger.memory_bytes() + self.reuse.memory_bytes()) as u64;
         for segment in self.segments.all() {
             let usage = self.usage(segment);
             totals.allocated_bytes += usage.allocated_bytes + segment.unfinished_bytes;

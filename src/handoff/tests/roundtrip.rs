@@ -42,6 +42,7 @@ fn records() -> impl Strategy<Value = Vec<Owned>> {
                         sequence: second,
                         lease_left_ms: if kind.is_multiple_of(2) { first } else { 0 },
                         idle_ms: if kind.is_multiple_of(2) { 0 } else { second },
+                        reused: first.is_multiple_of(3),
                         hard_pin: kind == 5,
                         soft_pin_left_ms: (kind > 6).then_some(second),
                         side: side(kind, second),

@@ -31,7 +31,8 @@ fn defaults_are_those_that_operators_know() {
 fn every_setting_reaches_the_core() {
     let line = "--dev --default-kv-lease-ttl 1234 --client-ttl 7 --put-start-discard-timeout-sec 8 \
                 --put-start-release-timeout-sec 9s --eviction-high-watermark-ratio 0.5 \
-                --eviction-ratio 0.25 --handoff-segment-deadline-sec 11 --allocation-strategy random";
+                --eviction-ratio 0.25 --handoff-segment-deadline-sec 11 --allocation-strategy random \
+                --eviction-policy lru";
     let expected = Settings {
         lease_ttl_ms: 1234,
         client_ttl_ms: 7_000,
@@ -41,6 +42,7 @@ fn every_setting_reaches_the_core() {
         eviction_ratio: 0.25,
         pending_timeout_ms: Some(11_000),
         allocation_strategy: AllocationStrategy::Random,
+        eviction_policy: EvictionPolicy::Lru,
     };
     let options = options(line).unwrap();
     assert_eq!(options.settings, expected);

@@ -20,6 +20,7 @@ pub(in crate::shard) struct Restored {
     pub(in crate::shard) idle_class: IdleClass,
     pub(in crate::shard) hard_pin: bool,
     pub(in crate::shard) soft_pin: bool,
+    pub(in crate::shard) reused: bool,
     /// Its first replica.
     pub(in crate::shard) range: RangeHandle,
 }
@@ -49,6 +50,9 @@ impl Ledger {
             sequence: restored.sequence,
         });
         self.objects.set_idle_class(object, restored.idle_class);
+        if restored.reused {
+            self.objects.set_reused(object);
+        }
         self.restore_range(segments, object, range);
         object
     }

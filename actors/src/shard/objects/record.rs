@@ -47,7 +47,7 @@ pub(crate) struct ObjectFlags {
 /// The largest size of an object, 256 TiB less one byte.
 pub(super) const OBJECT_BYTES_MAX: u64 = (1 << SIZE_BITS) - 1;
 
-/// An object, packed. Sizes and lease deadlines have 48 bits each.
+/// An object, packed. A size has 48 bits, a lease deadline 47.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct ObjectRecord {
@@ -56,7 +56,7 @@ pub(super) struct ObjectRecord {
     key_length: u16,
     /// The state, the flags, and above them the idle class.
     marks: u16,
-    /// The size, and above it the high 16 bits of the lease deadline.
+    /// The size, above it the high 15 bits of the lease deadline, and whether it was reused.
     size_and_lease_high: u64,
     lease_low: u32,
     first_range: u32,
@@ -193,7 +193,7 @@ impl ObjectRecord {
 
     #[inline]
     pub(super) fn lease_until(&self) -> Moment {
-        let high = self.size_and_lease_high >> SIZE_BITS;
+        let high = (self.size_and_lease_high & !REUSED) >> SIZE_BITS;
         Moment::from_ms((high << 32) | u64::from(self.lease_low))
     }
 
@@ -202,7 +202,17 @@ impl ObjectRecord {
         let ms = deadline.as_ms().min(LEASE_MS_MAX);
         self.lease_low = ms as u32;
         self.size_and_lease_high =
-            (self.size_and_lease_high & OBJECT_BYTES_MAX) | ((ms >> 32) << SIZE_BITS);
+            (self.size_and_lease_high & (OBJECT_BYTES_MAX | REUSED)) | ((ms >> 32) << SIZE_BITS);
+    }
+
+    #[inline]
+    pub(super) fn reused(&self) -> bool {
+        self.size_and_lease_high & REUSED != 0
+    }
+
+    #[inline]
+    pub(super) fn set_reused(&mut self) {
+        self.size_and_lease_high |= REUSED;
     }
 
     #[inline]
@@ -232,8 +242,11 @@ const SIDE: u16 = 1 << 5;
 /// Where the idle class begins, at the top of the marks.
 const IDLE_SHIFT: u32 = u16::BITS - IdleClass::BITS;
 
-/// Bits of a size; the 16 above them belong to the lease deadline.
+/// Bits of a size; the 15 above them belong to the lease deadline.
 const SIZE_BITS: u32 = 48;
 
+/// The topmost bit.
+const REUSED: u64 = 1 << 63;
+
 /// The latest lease deadline.
-const LEASE_MS_MAX: u64 = (1 << 48) - 1;
+const LEASE_MS_MAX: u64 = (1 << 47) - 1;

@@ -15,7 +15,7 @@ fn object(number: u64) -> Object {
         state: if number.is_multiple_of(3) { ObjectState::Writing } else { ObjectState::Readable },
         flags: ObjectFlags { hard_pin: number & 1 != 0, soft_pin: number & 2 != 0 },
         size_bytes: number.wrapping_mul(0x9E37_79B9_7F4A_7C15) & OBJECT_BYTES_MAX,
-        lease_until: Moment::from_ms(number.wrapping_mul(0xC2B2_AE3D_27D4_EB4F) >> 16),
+        lease_until: Moment::from_ms(number.wrapping_mul(0xC2B2_AE3D_27D4_EB4F) >> 17),
         first_range: !(number as u32),
         sequence: number.wrapping_mul(3),
     }
@@ -217,8 +217,20 @@ fn a_lease_beyond_the_end_of_time_ends_there() {
     let mut record = ObjectRecord::new(object(5));
     let size_bytes = record.size_bytes();
     record.set_lease_until(Moment::from_ms(u64::MAX));
-    assert_eq!(record.lease_until().as_ms(), (1 << 48) - 1);
+    assert_eq!(record.lease_until().as_ms(), (1 << 47) - 1);
     assert_eq!(record.size_bytes(), size_bytes);
+    assert!(!record.reused());
+}
+
+#[test]
+fn an_object_stays_reused_whatever_its_lease_and_size() {
+    let mut record = ObjectRecord::new(object(5));
+    let (size_bytes, lease_until) = (record.size_bytes(), record.lease_until());
+    record.set_reused();
+    assert_eq!((record.size_bytes(), record.lease_until()), (size_bytes, lease_until));
+    record.set_lease_until(Moment::from_ms(7));
+    assert_eq!((record.size_bytes(), record.lease_until().as_ms()), (size_bytes, 7));
+    assert!(record.reused());
 }
 
 // R24

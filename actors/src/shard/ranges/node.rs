@@ -10,7 +10,7 @@ use super::{RangeHandle, RangeState, Recency, SegmentIndex};
 /// place.
 #[derive(Copy, Clone)]
 pub(super) struct Node {
-    /// Segment, state and offset: 16, 4 and 44 bits from the top.
+    /// Segment, state and offset: 16, 5 and 43 bits from the top.
     packed: u64,
     /// The neighbour below in the same span; none in the first node of a span.
     pub(super) prev: RangeHandle,
@@ -35,16 +35,18 @@ pub(super) enum NodeState {
     Free = 1,
     End = 2,
     Held = 3,
-    Used = 4,
-    UsedIdle = 5,
-    UsedSoftPinned = 6,
-    UsedLeased = 7,
-    Foreign = 8,
+    Foreign = 4,
+    Used = 8,
+    UsedIdle = 9,
+    UsedReused = 10,
+    UsedSoftPinned = 11,
+    UsedLeased = 12,
     // An alien is a used range with one bit more.
-    Alien = 12,
-    AlienIdle = 13,
-    AlienSoftPinned = 14,
-    AlienLeased = 15,
+    Alien = 24,
+    AlienIdle = 25,
+    AlienReused = 26,
+    AlienSoftPinned = 27,
+    AlienLeased = 28,
 }
 
 impl Node {
@@ -105,15 +107,17 @@ impl NodeState {
             1 => NodeState::Free,
             2 => NodeState::End,
             3 => NodeState::Held,
-            4 => NodeState::Used,
-            5 => NodeState::UsedIdle,
-            6 => NodeState::UsedSoftPinned,
-            7 => NodeState::UsedLeased,
-            8 => NodeState::Foreign,
-            12 => NodeState::Alien,
-            13 => NodeState::AlienIdle,
-            14 => NodeState::AlienSoftPinned,
-            15 => NodeState::AlienLeased,
+            4 => NodeState::Foreign,
+            8 => NodeState::Used,
+            9 => NodeState::UsedIdle,
+            10 => NodeState::UsedReused,
+            11 => NodeState::UsedSoftPinned,
+            12 => NodeState::UsedLeased,
+            24 => NodeState::Alien,
+            25 => NodeState::AlienIdle,
+            26 => NodeState::AlienReused,
+            27 => NodeState::AlienSoftPinned,
+            28 => NodeState::AlienLeased,
             _ => NodeState::Vacant,
         }
     }
@@ -123,6 +127,7 @@ impl NodeState {
         let own = match listed {
             None => NodeState::Used,
             Some(Recency::Idle) => NodeState::UsedIdle,
+            Some(Recency::Reused) => NodeState::UsedReused,
             Some(Recency::SoftPinned) => NodeState::UsedSoftPinned,
             Some(Recency::Leased) => NodeState::UsedLeased,
         };
@@ -133,6 +138,7 @@ impl NodeState {
     pub(super) const fn listed(self) -> Option<Recency> {
         match self {
             NodeState::UsedIdle | NodeState::AlienIdle => Some(Recency::Idle),
+            NodeState::UsedReused | NodeState::AlienReused => Some(Recency::Reused),
             NodeState::UsedSoftPinned | NodeState::AlienSoftPinned => Some(Recency::SoftPinned),
             NodeState::UsedLeased | NodeState::AlienLeased => Some(Recency::Leased),
             _ => None,
@@ -147,10 +153,12 @@ impl NodeState {
             NodeState::Held => Some(RangeState::Held),
             NodeState::Used
             | NodeState::UsedIdle
+            | NodeState::UsedReused
             | NodeState::UsedSoftPinned
             | NodeState::UsedLeased
             | NodeState::Alien
             | NodeState::AlienIdle
+            | NodeState::AlienReused
             | NodeState::AlienSoftPinned
             | NodeState::AlienLeased => Some(RangeState::Used),
             NodeState::Foreign => Some(RangeState::Foreign),
@@ -176,6 +184,7 @@ impl NodeState {
             self,
             NodeState::Alien
                 | NodeState::AlienIdle
+                | NodeState::AlienReused
                 | NodeState::AlienSoftPinned
                 | NodeState::AlienLeased
         )
@@ -183,7 +192,7 @@ impl NodeState {
 }
 
 const SEGMENT_SHIFT: u32 = 48;
-const STATE_SHIFT: u32 = 44;
-const STATE_MASK: u64 = 0xf;
-/// 2^44 granules of 64 bytes are 1 PiB, four times what a run of pages can reach.
+const STATE_SHIFT: u32 = 43;
+const STATE_MASK: u64 = 0x1f;
+/// 2^43 granules of 64 bytes are 512 TiB, twice what a run of pages can reach.
 const OFFSET_MASK: u64 = (1 << STATE_SHIFT) - 1;

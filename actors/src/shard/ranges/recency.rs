@@ -11,12 +11,18 @@ use super::{RangeHandle, Recency};
 pub(super) struct RecencyList {
     pub(super) oldest: RangeHandle,
     pub(super) newest: RangeHandle,
+    /// The newest of those that were restored and not accessed since, which are the oldest of all.
+    pub(super) restored: RangeHandle,
     pub(super) granules: u64,
 }
 
 impl RecencyList {
-    pub(super) const EMPTY: RecencyList =
-        RecencyList { oldest: RangeHandle::NONE, newest: RangeHandle::NONE, granules: 0 };
+    pub(super) const EMPTY: RecencyList = RecencyList {
+        oldest: RangeHandle::NONE,
+        newest: RangeHandle::NONE,
+        restored: RangeHandle::NONE,
+        granules: 0,
+    };
 
     /// Adds a range of this length that is in no list.
     pub(super) fn add(&mut self, nodes: &mut Slab, range: RangeHandle, granules: u64) {
@@ -47,7 +53,26 @@ impl RecencyList {
         }
     }
 
+    /// Puts a range that is in no list behind the restored ones.
+    fn push_restored(&mut self, nodes: &mut Slab, range: RangeHandle) {
+        let older = std::mem::replace(&mut self.restored, range);
+        let newer = older.some().map_or(self.oldest, |older| nodes[older].list_next);
+        nodes[range].list_prev = older;
+        nodes[range].list_next = newer;
+        match older.some() {
+            Some(older) => nodes[older].list_next = range,
+            None => self.oldest = range,
+        }
+        match newer.some() {
+            Some(newer) => nodes[newer].list_prev = range,
+            None => self.newest = range,
+        }
+    }
+
     fn remove(&mut self, nodes: &mut Slab, range: RangeHandle) {
+        if self.restored == range {
+            self.restored = nodes[range].list_prev;
+        }
         let node = &mut nodes[range];
         let older = std::mem::replace(&mut node.list_prev, RangeHandle::NONE);
         let newer = std::mem::replace(&mut node.list_next, RangeHandle::NONE);
@@ -70,7 +95,7 @@ impl SegmentRanges {
             // The usual case, a hot object read again: its length isn't needed, so the node of its
             // neighbour needn't be loaded.
             let list = self.list_mut(recency);
-            if list.newest != range {
+            if list.newest != range || list.restored == range {
                 list.remove(nodes, range);
                 list.push(nodes, range);
             }
@@ -78,6 +103,17 @@ impl SegmentRanges {
         }
         self.detach(nodes, range);
         self.attach(nodes, range, Some(recency));
+    }
+
+    pub(super) fn push_restored(&mut self, nodes: &mut Slab, range: RangeHandle, recency: Recency) {
+        let state = nodes[range].state();
+        assert!(state.is_used(), "only what an object of this shard uses has a recency");
+        self.detach(nodes, range);
+        let length = nodes.length(range);
+        nodes[range].set_state(state.moved_to(Some(recency)));
+        let list = self.list_mut(recency);
+        list.push_restored(nodes, range);
+        list.granules += length;
     }
 
     #[cfg(test)]

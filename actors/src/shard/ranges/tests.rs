@@ -245,6 +245,24 @@ fn recency_lists_run_from_the_oldest_to_the_newest() {
 }
 
 #[test]
+fn what_was_restored_is_older_than_what_was_put_since() {
+    let mut ranges = with_spans(&[PageRun::new(0, 8)]);
+    let [put, a, b, c, d] = [PAGE; 5].map(|size| allocate(&mut ranges, size));
+    ranges.push_newest(put, Recency::Idle);
+    for range in [a, b, c] {
+        ranges.push_newest(range, Recency::Leased);
+        ranges.push_restored(range, Recency::Idle);
+    }
+    assert_eq!(list(&ranges, Recency::Idle), [a, b, c, put]);
+    ranges.free(c);
+    ranges.push_newest(a, Recency::Idle);
+    ranges.push_restored(d, Recency::Idle);
+    assert_eq!(list(&ranges, Recency::Idle), [b, d, put, a]);
+    assert_eq!(ranges.listed_bytes(SEGMENT, Recency::Idle), 4 * PAGE);
+    ranges.check().unwrap();
+}
+
+#[test]
 fn held_bytes_are_neither_allocated_nor_free() {
     let mut ranges = with_spans(&[PageRun::new(0, 4)]);
     let held = allocate(&mut ranges, PAGE);

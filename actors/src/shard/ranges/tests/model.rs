@@ -26,6 +26,7 @@ enum Operation {
     Free { pick: Index },
     Hold { pick: Index, owner: u32 },
     PushNewest { pick: Index, recency: Recency },
+    PushRestored { pick: Index, recency: Recency },
     Unlist { pick: Index },
     Rename { pick: Index, owner: u32, sibling: u32 },
     TakeFreePages { segment: usize, pages_wanted: u32, run_pages_min: u32 },
@@ -89,6 +90,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (pick(), any::<u32>()).prop_map(|(pick, owner)| Operation::Hold { pick, owner }),
         6 => (pick(), recency())
             .prop_map(|(pick, recency)| Operation::PushNewest { pick, recency }),
+        3 => (pick(), recency())
+            .prop_map(|(pick, recency)| Operation::PushRestored { pick, recency }),
         1 => pick().prop_map(|pick| Operation::Unlist { pick }),
         1 => (pick(), any::<u32>(), any::<u32>()).prop_map(|(pick, owner, sibling)| {
             Operation::Rename { pick, owner, sibling }
@@ -136,7 +139,7 @@ fn size_bytes() -> impl Strategy<Value = u64> {
 }
 
 fn recency() -> impl Strategy<Value = Recency> {
-    prop_oneof![Just(Recency::Idle), Just(Recency::SoftPinned), Just(Recency::Leased)]
+    proptest::sample::select(Recency::ALL.to_vec())
 }
 
 fn index(segment: usize) -> SegmentIndex {
@@ -197,6 +200,7 @@ impl Pair {
             }
             Operation::Hold { .. }
             | Operation::PushNewest { .. }
+            | Operation::PushRestored { .. }
             | Operation::Unlist { .. }
             | Operation::Rename { .. } => self.apply_to_range(operation),
         }
@@ -207,7 +211,9 @@ impl Pair {
             Operation::Hold { pick, .. } => {
                 (pick, |range| !range.is_alien && range.state != RangeState::Held)
             }
-            Operation::PushNewest { pick, .. } => (pick, |range| range.state == RangeState::Used),
+            Operation::PushNewest { pick, .. } | Operation::PushRestored { pick, .. } => {
+                (pick, |range| range.state == RangeState::Used)
+            }
             Operation::Unlist { pick } | Operation::Rename { pick, .. } => (pick, |_| true),
             _ => return,
         };
@@ -226,6 +232,13 @@ impl Pair {
                 self.ranges.push_newest(handle, recency);
                 segment.unlist(handle);
                 segment.lists[recency as usize].push(handle);
+            }
+            Operation::PushRestored { recency, .. } => {
+                self.ranges.push_restored(handle, recency);
+                segment.unlist(handle);
+                let restored = &mut segment.restored[recency as usize];
+                segment.lists[recency as usize].insert(*restored, handle);
+                *restored += 1;
             }
             Operation::Rename { owner, sibling, .. } => {
                 self.ranges.set_owner(handle, owner);

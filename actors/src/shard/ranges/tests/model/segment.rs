@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::super::{RangeHandle, RangeState};
+use super::super::super::{RangeHandle, RangeState, Recency};
 use crate::pages::PageRun;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +23,9 @@ pub(super) struct ModelSegment {
     pub(super) ranges: BTreeMap<u64, ModelRange>,
     pub(super) aliens: BTreeMap<u64, ModelRange>,
     /// Oldest first.
-    pub(super) lists: [Vec<RangeHandle>; 3],
+    pub(super) lists: [Vec<RangeHandle>; Recency::ALL.len()],
+    /// How many at the front of each list were restored.
+    pub(super) restored: [usize; Recency::ALL.len()],
 }
 
 impl ModelRange {
@@ -94,7 +96,8 @@ impl ModelSegment {
     }
 
     pub(super) fn unlist(&mut self, handle: RangeHandle) {
-        for list in &mut self.lists {
+        for (list, restored) in self.lists.iter_mut().zip(&mut self.restored) {
+            *restored -= usize::from(list[..*restored].contains(&handle));
             list.retain(|listed| *listed != handle);
         }
     }
