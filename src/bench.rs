@@ -3,6 +3,7 @@
 mod args;
 mod choice;
 mod compare;
+mod eviction;
 mod fill;
 mod generator;
 mod keys;
@@ -26,6 +27,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use self::args::RunArgs;
+use self::eviction::EvictionArgs;
 use self::fill::FillArgs;
 pub(crate) use self::keys::mix;
 use crate::command::CommandError;
@@ -44,6 +46,8 @@ enum What {
     Run(Box<RunArgs>),
     /// Put objects into segments without memory behind them: index, allocator and protocol at work
     Fill(Box<FillArgs>),
+    /// Replay traces on models of caches: which share of the blocks each policy of eviction finds
+    Eviction(EvictionArgs),
 }
 
 /// Measures and prints the figures.
@@ -54,5 +58,6 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, CommandError> {
     match &args.what {
         What::Run(args) => run::run(args),
         What::Fill(args) => fill::run(args),
+        What::Eviction(args) => eviction::run(args),
     }
 }

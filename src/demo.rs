@@ -8,13 +8,13 @@ mod cluster;
 mod content;
 mod figures;
 mod generated;
-mod lru;
+pub(crate) mod lru;
 mod oracle;
 mod perform;
 mod replay;
 mod roll;
 mod rounds;
-mod trace;
+pub(crate) mod trace;
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
