@@ -27,6 +27,7 @@ fn want(cluster: &mut Cluster, number: u64) -> bool {
 /// 1,000 uses found something.
 fn found_among_keys_that_come_once(policy: EvictionPolicy) -> usize {
     let mut cluster = Cluster::with(1, with_policy(policy));
+    cluster.checked = false;
     cluster.mount(STORE, 1, 64 * MIB);
     let mut found = Vec::new();
     for round in 0..6_000 {
