@@ -12,6 +12,11 @@ pub const BATCH_KEYS_MAX: usize = 65_536;
 /// rest is room for longer keys.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 
+/// Window of one QUIC stream at either end, in bytes. Above about 2.4 MB a reader that lags can make a
+/// QUIC stack run into its bound on gaps in a stream, and give up the whole connection although nothing
+/// is lost. Larger requests only wait for the window to move.
+pub const STREAM_WINDOW_BYTES: u32 = 2_000_000;
+
 /// Largest object, in bytes (1 TiB).
 pub const OBJECT_BYTES_MAX: u64 = 1 << 40;
 

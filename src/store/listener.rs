@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mooring_proto::client::packets;
 use mooring_proto::close;
+use mooring_proto::limits::STREAM_WINDOW_BYTES;
 use mooring_proto::limits::{REPLY_WRITE_TIMEOUT_MS, REQUEST_READ_TIMEOUT_MS};
 use mooring_proto::message::session::ALPN_STORE;
 use quinn::{Connection, Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, VarInt};
@@ -197,9 +198,6 @@ const CONNECTIONS_MAX: usize = 16_384;
 
 /// Ranges under way on one connection.
 const STREAMS_MAX: u32 = 1_024;
-
-/// Above 2 MB a reader that lags behind can end the whole connection.
-const STREAM_WINDOW_BYTES: u32 = 2_000_000;
 
 /// What one peer may have under way; a 100 Gbit/s link with 1 ms of round trip needs 12 MB.
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use crate::limits::STREAM_WINDOW_BYTES;
 use quinn::{Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -59,10 +60,6 @@ const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
 /// The only streams that a master opens tell the client to ping, a few bytes each.
 const ATTENTION_STREAMS: u32 = 8;
-
-/// Larger windows let QUIC stacks run into their bound on gaps in a stream, which costs the whole
-/// connection.
-const STREAM_WINDOW_BYTES: u32 = 2_000_000;
 
 /// Bounds what all streams together may have unread.
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mooring_proto::client::packets;
+use mooring_proto::limits::STREAM_WINDOW_BYTES;
 use quinn::{
     ConnectionId, ConnectionIdGenerator, EndpointConfig, IdleTimeout, TransportConfig, VarInt,
 };
@@ -62,10 +63,6 @@ impl ConnectionIdGenerator for AnyConnectionId {
         None
     }
 }
-
-/// Above about 2.4 MB a reader that lags can make quinn give up the whole connection, although
-/// nothing is lost. Larger requests only wait for the window to move.
-const STREAM_WINDOW_BYTES: u32 = (2 << 20) - (64 << 10);
 
 /// What a connection may have under way that nobody has read yet: two of the largest requests.
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
