@@ -1,5 +1,7 @@
 //! The shell of a shard: receives, stamps the time, applies, and sends what came out.
 
+mod export;
+
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -197,7 +199,7 @@ impl Message<ExportCall> for ShardActor {
         let (mounts, mut sink) = call.request;
         let guard = FaultGuard { actor: "shard", on_fault: self.on_fault };
         let exported = without_holding_others_up(|| {
-            let record = self.shard.export(self.clock.now(), &mounts, &mut *sink)?;
+            let record = export::export(&self.shard, self.clock.now(), &mounts, &mut *sink)?;
             sink.finish(&record)?;
             Ok(record)
         });

@@ -166,46 +166,110 @@ impl Shard {
         mounts: &[Mount],
         sink: &mut dyn RecordSink,
     ) -> Result<ShardRecord, ExportError> {
-        let mut export = Export {
+        let mut export = self.begin_export(now, mounts);
+        let mut taken = Ok(());
+        self.survey(mounts, |place, passed| {
+            taken = export.take(place, passed, sink);
+            if taken.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        taken.map(|()| export.end())
+    }
+
+    /// An export of the given mounts, which takes what a [`survey`](Self::survey) of the same finds.
+    pub(super) fn begin_export(&self, now: Moment, mounts: &[Mount]) -> Export<'_> {
+        Export {
             shard: self,
             now,
             record: ShardRecord { next_sequence: self.next_sequence, ..ShardRecord::default() },
             ordinals: HashMap::new(),
             places: mounts.iter().zip(0..).map(|(mount, place)| (*mount, place)).collect(),
-        };
-        for (mount, place) in mounts.iter().zip(0..) {
-            let known = self.segments.get(SegmentIndex(mount.slot.0));
-            if known.is_none_or(|segment| segment.mount != *mount) {
-                continue;
-            }
-            let index = SegmentIndex(mount.slot.0);
-            let offset_of = |range: &RangeHandle| self.ledger.ranges().offset_bytes(*range);
-            let mut aliens: Vec<RangeHandle> = self.ledger.ranges().aliens(index).collect();
-            aliens.sort_unstable_by_key(|range| std::cmp::Reverse(offset_of(range)));
-            export.record.aliens += aliens.len() as u64;
-            let mut result = Ok(());
-            self.ledger.ranges().survey(index, |passed| {
-                result = export.ranges(place, passed, &mut aliens, sink);
-                if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            });
-            result?;
-            export.aliens_below(place, u64::MAX, &mut aliens, sink)?;
+            mounts: mounts.to_vec(),
+            place: None,
+            aliens: Vec::new(),
         }
-        Ok(export.record)
+    }
+
+    /// Finds what an export on the same mounts takes: visits the ranges of each in its order, many at
+    /// a time, and none at the end of each, until `visit` breaks off. The first number is the place
+    /// of the mount.
+    pub(super) fn survey(
+        &self,
+        mounts: &[Mount],
+        mut visit: impl FnMut(u32, &[Passed]) -> ControlFlow<()>,
+    ) {
+        for (mount, place) in mounts.iter().zip(0..) {
+            let Some(index) = self.export_index(mount) else { continue };
+            let mut outcome = ControlFlow::Continue(());
+            self.ledger.ranges().survey(index, |passed| {
+                outcome = visit(place, passed);
+                outcome
+            });
+            if outcome.is_break() || visit(place, &[]).is_break() {
+                return;
+            }
+        }
+    }
+
+    /// Where a mount is that is handed over.
+    fn export_index(&self, mount: &Mount) -> Option<SegmentIndex> {
+        let index = SegmentIndex(mount.slot.0);
+        self.segments.get(index).filter(|segment| segment.mount == *mount).map(|_| index)
+    }
+
+    /// The alien ranges on a mount, the first of them last.
+    fn aliens_of(&self, index: SegmentIndex) -> Vec<RangeHandle> {
+        let ranges = self.ledger.ranges();
+        let mut aliens: Vec<RangeHandle> = ranges.aliens(index).collect();
+        aliens.sort_unstable_by_key(|range| std::cmp::Reverse(ranges.offset_bytes(*range)));
+        aliens
     }
 }
 
-/// An export under way.
-struct Export<'a> {
+/// An export under way: it takes what a survey finds.
+pub(super) struct Export<'a> {
     shard: &'a Shard,
     now: Moment,
     record: ShardRecord,
     /// Of objects with several replicas.
     ordinals: HashMap<ObjectHandle, u64>,
     places: HashMap<Mount, u32>,
+    mounts: Vec<Mount>,
+    /// Of the mount that it is at.
+    place: Option<u32>,
+    /// Those on it that are still to come, the next one last.
+    aliens: Vec<RangeHandle>,
 }
 
 impl Export<'_> {
+    /// Takes the next ranges on a mount, or its end, as a survey shows them.
+    ///
+    /// # Errors
+    /// What the sink reports; what it took so far must not be used.
+    pub(super) fn take(
+        &mut self,
+        place: u32,
+        passed: &[Passed],
+        sink: &mut dyn RecordSink,
+    ) -> Result<(), ExportError> {
+        if self.place != Some(place) {
+            let mount = &self.mounts[place as usize];
+            self.aliens =
+                self.shard.export_index(mount).map_or_else(Vec::new, |at| self.shard.aliens_of(at));
+            self.record.aliens += self.aliens.len() as u64;
+            self.place = Some(place);
+        }
+        if passed.is_empty() {
+            self.aliens_below(place, u64::MAX, sink)
+        } else {
+            self.ranges(place, passed, sink)
+        }
+    }
+
+    /// What was taken in all.
+    pub(super) fn end(self) -> ShardRecord {
+        self.record
+    }
+
     /// The next ranges in order. Records and keys lie in the order in which objects came, not in that
     /// of their ranges, so most of them are out of the cache: they are asked for well before their
     /// turn, first the record, which tells where the key is.
@@ -213,7 +277,6 @@ impl Export<'_> {
         &mut self,
         place: u32,
         passed: &[Passed],
-        aliens: &mut Vec<RangeHandle>,
         sink: &mut dyn RecordSink,
     ) -> Result<(), ExportError> {
         let ledger = &self.shard.ledger;
@@ -232,8 +295,8 @@ impl Export<'_> {
         for (at, range) in passed.iter().enumerate() {
             passed.get(at + 2 * AHEAD).into_iter().for_each(fetch_record);
             passed.get(at + AHEAD).into_iter().for_each(fetch_key);
-            if !aliens.is_empty() {
-                self.aliens_below(place, range.offset_bytes, aliens, sink)?;
+            if !self.aliens.is_empty() {
+                self.aliens_below(place, range.offset_bytes, sink)?;
             }
             self.range(place, range, sink)?;
         }
@@ -245,11 +308,12 @@ impl Export<'_> {
         &mut self,
         place: u32,
         offset_bytes: u64,
-        aliens: &mut Vec<RangeHandle>,
         sink: &mut dyn RecordSink,
     ) -> Result<(), ExportError> {
         let ranges = self.shard.ledger.ranges();
-        while let Some(alien) = aliens.pop_if(|range| ranges.offset_bytes(*range) < offset_bytes) {
+        while let Some(alien) =
+            self.aliens.pop_if(|range| ranges.offset_bytes(*range) < offset_bytes)
+        {
             self.range(place, &ranges.passed(alien), sink)?;
         }
         Ok(())

@@ -317,8 +317,9 @@ impl Ranges {
     ///
     /// A caller who frees it and asks again sweeps the own spans in time proportional to their
     /// ranges. Alien ranges are not among them: see [`Ranges::first_alien`].
-    pub(crate) fn first_in(&self, segment: SegmentIndex) -> Option<RangeHandle> {
-        self.open(segment)?.first_occupied(&self.nodes)
+    pub(crate) fn first_in(&mut self, segment: SegmentIndex) -> Option<RangeHandle> {
+        let (own, nodes) = self.open_parts(segment)?;
+        own.first_occupied(nodes)
     }
 
     /// The used, held or foreign range of an own span that begins just there. Walks from the last

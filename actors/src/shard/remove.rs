@@ -154,7 +154,7 @@ impl Shard {
         effects: &mut Vec<ShardEffect>,
     ) {
         for _ in 0..SWEPT_MAX {
-            let ranges = self.ledger.ranges();
+            let ranges = self.ledger.ranges_mut();
             match ranges.first_in(index).or_else(|| ranges.first_alien(index)) {
                 Some(range) => self.sweep_range(now, range),
                 None => {

@@ -98,7 +98,7 @@ impl SegmentRanges {
         let granule = nodes[handle].granule();
         let length = nodes.length(handle);
         if state.is_occupied() {
-            ensure(granule >= self.occupied_from.get(), || {
+            ensure(granule >= self.occupied_from, || {
                 format!("a sweep would overlook the range at {granule}")
             })?;
         }

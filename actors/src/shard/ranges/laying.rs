@@ -272,8 +272,7 @@ impl SegmentRanges {
         let page_end = self.page_ceil(nodes[end].granule());
         let end = self.extend(nodes, OpenSpan { start, first, end }, page_end);
         self.spans.insert(start, Span { first, end });
-        let occupied_from = self.occupied_from.get_mut();
-        *occupied_from = start.min(*occupied_from);
+        self.occupied_from = start.min(self.occupied_from);
     }
 
     /// Where the page of a granule begins. Page sizes are powers of two, and a division would cost

@@ -1,6 +1,5 @@
 //! The ranges of one segment: allocating, freeing, holding, and the totals.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::bins::Bins;
@@ -33,7 +32,7 @@ pub(super) struct SegmentRanges {
     pub(super) laying: Option<Laying>,
     /// No occupied range of `spans` begins below this granule. Searches raise it, so that a sweep
     /// doesn't look at swept spans again.
-    pub(super) occupied_from: Cell<u64>,
+    pub(super) occupied_from: u64,
 }
 
 /// A chain of nodes.
@@ -65,7 +64,7 @@ impl SegmentRanges {
             alien: 0,
             unlisted_aliens: RecencyList::EMPTY,
             laying: None,
-            occupied_from: Cell::new(u64::MAX),
+            occupied_from: u64::MAX,
         }
     }
 
@@ -100,8 +99,7 @@ impl SegmentRanges {
         node.owner = owner;
         node.sibling = RangeHandle::NONE;
         self.used += granules;
-        let occupied_from = self.occupied_from.get_mut();
-        *occupied_from = node.granule().min(*occupied_from);
+        self.occupied_from = node.granule().min(self.occupied_from);
         Some(range)
     }
 

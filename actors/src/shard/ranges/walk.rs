@@ -9,8 +9,8 @@ use super::{RangeHandle, RangeState};
 use crate::pages::PageRun;
 
 impl SegmentRanges {
-    pub(super) fn first_occupied(&self, nodes: &Slab) -> Option<RangeHandle> {
-        let from = self.occupied_from.get();
+    pub(super) fn first_occupied(&mut self, nodes: &Slab) -> Option<RangeHandle> {
+        let from = self.occupied_from;
         // The span in which that granule lies begins below it.
         let span_start = self.spans.range(..=from).next_back().map_or(from, |(start, _)| *start);
         for span in self.spans.range(span_start..).map(|(_, span)| span) {
@@ -19,12 +19,12 @@ impl SegmentRanges {
             let second = nodes[first].next;
             for node in [first, second] {
                 if nodes[node].state().is_occupied() {
-                    self.occupied_from.set(nodes[node].granule());
+                    self.occupied_from = nodes[node].granule();
                     return Some(node);
                 }
             }
         }
-        self.occupied_from.set(u64::MAX);
+        self.occupied_from = u64::MAX;
         None
     }
 

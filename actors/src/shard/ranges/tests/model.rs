@@ -378,7 +378,7 @@ impl Pair {
         (!candidates.is_empty()).then(|| *pick.get(&candidates))
     }
 
-    fn compare(&self) {
+    fn compare(&mut self) {
         self.ranges.check().unwrap();
         for (segment, (_, pages)) in SHAPES.into_iter().enumerate() {
             self.compare_totals(segment);
@@ -416,7 +416,7 @@ impl Pair {
         }
     }
 
-    fn compare_ranges(&self, segment: usize) {
+    fn compare_ranges(&mut self, segment: usize) {
         let (model, ranges) = (&self.model[segment], &self.ranges);
         for (offset, range) in model.all() {
             let handle = range.handle;
@@ -442,8 +442,8 @@ impl Pair {
         assert_eq!(first_alien.is_some(), !aliens.is_empty());
         assert!(first_alien.is_none_or(|range| aliens.contains(&range)));
         let lowest = model.ranges.keys().next().copied();
-        let first = ranges.first_in(index(segment));
-        assert_eq!(first.map(|range| ranges.offset_bytes(range)), lowest);
+        let first = self.ranges.first_in(index(segment));
+        assert_eq!(first.map(|range| self.ranges.offset_bytes(range)), lowest);
     }
 
     fn compare_walk(&self, segment: usize, window: PageRun) {
