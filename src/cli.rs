@@ -8,7 +8,6 @@ mod environment;
 mod reference;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -27,6 +26,7 @@ use crate::demo::{self, DemoArgs};
 use crate::logging::{self, LogArgs, Subject};
 use crate::master::{self, MasterArgs};
 use crate::mooncake_master;
+use crate::output;
 use crate::signals;
 use crate::store::{self, StoreArgs};
 use crate::top::{self, TopArgs};
@@ -130,7 +130,7 @@ pub(crate) fn run() -> ExitCode {
     if is_likely_for_server(&arguments)
         && let Err(error) = signals::answer_for_server()
     {
-        eprintln!("error: cannot hear signals: {error}");
+        output::note(format_args!("error: cannot hear signals: {error}"));
         return ExitCode::FAILURE;
     }
     let outcome = match mooncake_master::called_by(&arguments) {
@@ -140,7 +140,7 @@ pub(crate) fn run() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error}");
+            output::note(format_args!("error: {error}"));
             ExitCode::from(error.exit_code())
         }
     }
@@ -208,9 +208,9 @@ fn run_arguments(
             ConfigSubject::Master(args) => master::check(args)?,
             ConfigSubject::Store(_) | ConfigSubject::Demo(_) => None,
         };
-        print!("{}", config::effective(&command, &matches, &file));
+        output::print(config::effective(&command, &matches, &file))?;
         if let Some(lack) = lack {
-            eprintln!("note: a master does not start with this yet: {lack}");
+            output::note(format_args!("note: a master does not start with this yet: {lack}"));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -250,8 +250,7 @@ fn print_reference(subject: ReferenceSubject) -> Result<ExitCode, CommandError> 
         ReferenceSubject::Flags => reference::text(&environment::name_variables(Cli::command())),
         ReferenceSubject::Mooncake => mooncake_master::reference(),
     };
-    // A closed pipe is no reason for another exit code.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    output::print(text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -267,10 +266,15 @@ impl Command {
 
 /// Shows help, the version or what is wrong with the arguments.
 fn report_usage(command: &clap::Command, error: &clap::Error) -> ExitCode {
-    // A closed pipe is no reason for another exit code.
-    let _ = error.print();
+    // Help goes to standard output, and what is wrong to standard error.
+    if let Err(fault) = output::reads_on(error.print())
+        && !error.use_stderr()
+    {
+        output::note(format_args!("error: {fault}"));
+        return ExitCode::FAILURE;
+    }
     if let Some(hint) = environment::origin_of(command, error) {
-        eprintln!("{hint}");
+        output::note(hint);
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

@@ -31,6 +31,7 @@ use self::roll::RollPlan;
 use crate::command::units::ByteSize;
 use crate::command::{self, CommandError};
 use crate::config::seconds;
+use crate::output;
 
 /// Run a whole system on this machine and replay a trace of an inference engine on it
 #[derive(Args, Clone, Debug)]
@@ -163,9 +164,9 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode, CommandError> {
     })?;
     if args.json {
         let json = serde_json::to_string(&figures);
-        println!("{}", json.map_err(|error| CommandError::failed("cannot print", error))?);
+        output::print_line(json.map_err(|error| CommandError::failed("cannot print", error))?)?;
     } else {
-        print!("{}", figures.table());
+        output::print(figures.table())?;
     }
     Ok(if figures.are_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

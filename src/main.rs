@@ -1,6 +1,8 @@
 //! Mooring: the master of a distributed KV-cache store for LLM inference, its stores and its
 //! clients, in one binary.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic: see `output`")]
+
 mod admin;
 mod allocator;
 mod bench;
@@ -14,6 +16,7 @@ mod logging;
 mod master;
 mod metadata_store;
 mod mooncake_master;
+mod output;
 mod regular_file;
 mod signals;
 mod store;

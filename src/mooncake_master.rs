@@ -13,12 +13,12 @@ mod reference;
 mod values;
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
 use std::path::Path;
 
 use given::{Line, MasterFlags};
 
 use crate::command::CommandError;
+use crate::output;
 
 /// The arguments behind the name, if the program is called by it: as the file `mooncake_master`, or
 /// as `mooring mooncake-master`.
@@ -56,8 +56,7 @@ pub(crate) fn translate(
     let arguments: Vec<String> =
         arguments.iter().map(|it| it.to_string_lossy().into_owned()).collect();
     let told = |text: String| {
-        // A closed pipe is no reason for another exit code.
-        let _ = std::io::stdout().write_all(text.as_bytes());
+        output::print(text)?;
         Ok(Asked::Told)
     };
     let master = master_flags(command);

@@ -17,7 +17,7 @@ mod tests;
 mod text;
 mod view;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use clap::Args;
 
 use crate::command::CommandError;
 use crate::config::{host_and_port, refresh_interval};
+use crate::output;
 use frame::Size;
 use view::View;
 
@@ -77,8 +78,7 @@ fn once(mut view: View, interval: Duration) -> Result<ExitCode, CommandError> {
         text.push_str(line.to_string().trim_end());
         text.push('\n');
     }
-    // A reader that has gone has seen enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    output::print(text)?;
     Ok(ExitCode::SUCCESS)
 }
 

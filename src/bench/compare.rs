@@ -14,6 +14,7 @@ use super::report;
 use super::run::mounted;
 use crate::command::table::{Align, Table};
 use crate::command::{self, CommandError};
+use crate::output;
 
 /// Runs all rounds and prints the figures.
 ///
@@ -23,7 +24,7 @@ pub(super) fn run(args: &RunArgs, plan: &Plan) -> Result<ExitCode, CommandError>
     let mut runs: Vec<Vec<Value>> = vec![Vec::new(); args.compare.len()];
     for round in 1..=args.rounds {
         for (index, program) in args.compare.iter().enumerate() {
-            eprintln!("round {round} of {}: {program}", args.rounds);
+            output::note(format_args!("round {round} of {}: {program}", args.rounds));
             let mut master = Master::start(program)?;
             let of_master = RunArgs { master_pid: Some(master.child.id()), ..args.clone() };
             let measured = command::block_on(mounted(&of_master, plan, START_PATIENCE));
@@ -33,9 +34,9 @@ pub(super) fn run(args: &RunArgs, plan: &Plan) -> Result<ExitCode, CommandError>
     }
     let medians: Vec<Map<String, Value>> = runs.iter().map(|runs| medians(runs)).collect();
     if args.client.json {
-        println!("{}", as_json(args, &runs, &medians));
+        output::print_line(as_json(args, &runs, &medians))?;
     } else {
-        print!("{}", as_text(&medians));
+        output::print(as_text(&medians))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -27,6 +27,7 @@ use self::policy::{Figures, PolicyName, measure};
 use self::shapes::Shape;
 use crate::command::CommandError;
 use crate::demo::trace::{self, TraceRequest};
+use crate::output;
 
 /// Replay a trace on models of caches, and tell what each policy of eviction finds
 #[derive(Args, Clone, Debug)]
@@ -74,10 +75,13 @@ pub(super) fn run(args: &EvictionArgs) -> Result<ExitCode, CommandError> {
                 .collect();
             rows.push((*policy, figures));
         }
-        if args.json {
-            print!("{}", table::json_lines(&trace.name, &args.blocks, &rows)?);
+        let reads_on = if args.json {
+            output::print(table::json_lines(&trace.name, &args.blocks, &rows)?)?
         } else {
-            print!("{}", table::table(&trace.name, &trace.requests, &args.blocks, &rows));
+            output::print(table::table(&trace.name, &trace.requests, &args.blocks, &rows))?
+        };
+        if !reads_on {
+            break;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -23,6 +23,7 @@ use crate::command::connect::ClientArgs;
 use crate::command::table::{pairs, printable};
 use crate::command::units::{ByteSize, human_bytes};
 use crate::command::{self, CommandError, progress};
+use crate::output;
 
 /// Put objects into segments without memory behind them, and measure rate and resident memory
 #[derive(Args, Clone, Debug)]
@@ -99,7 +100,7 @@ async fn fill(args: &FillArgs, maker: KeyMaker) -> Result<ExitCode, CommandError
     };
     let outcome = match outcome {
         Ok(code) if args.hold => {
-            eprintln!("holding the segments; interrupt to unmount them");
+            output::note("holding the segments; interrupt to unmount them");
             tokio::select! {
                 _ = tokio::signal::ctrl_c() => {}
                 _ = terminate.recv() => {}
@@ -112,8 +113,8 @@ async fn fill(args: &FillArgs, maker: KeyMaker) -> Result<ExitCode, CommandError
     let left = "segments stay mounted until the master misses this process";
     match unmounted {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => eprintln!("{left}: {}", printable(&error.to_string())),
-        Err(_) => eprintln!("{left}: no answer in time"),
+        Ok(Err(error)) => output::note(format_args!("{left}: {}", printable(&error.to_string()))),
+        Err(_) => output::note(format_args!("{left}: no answer in time")),
     }
     owner.close().await;
     outcome
@@ -133,7 +134,7 @@ async fn fill_segments(
     put_all(args, &work).await?;
     let elapsed = started.elapsed();
     let stats = owner.stats().await?;
-    report(args, &work, elapsed, &stats);
+    report(args, &work, elapsed, &stats)?;
     let all_refused = args.keys > 0 && work.refused.load(Ordering::Relaxed) == args.keys;
     Ok(if all_refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -196,7 +197,7 @@ async fn put_all(args: &FillArgs, work: &Arc<Work>) -> Result<(), CommandError> 
                 let done = work.done.load(Ordering::Relaxed);
                 bar.set_position(done);
                 if bar.is_hidden() && told.elapsed() >= TELL_EVERY {
-                    eprintln!("filling: {done} of {} keys", args.keys);
+                    output::note(format_args!("filling: {done} of {} keys", args.keys));
                     told = Instant::now();
                 }
             }
@@ -242,7 +243,12 @@ async fn put_batch(client: &Client, work: &Work, numbers: Range<u64>) -> Result<
     Ok(count - done)
 }
 
-fn report(args: &FillArgs, work: &Work, elapsed: Duration, stats: &StatsReply) {
+fn report(
+    args: &FillArgs,
+    work: &Work,
+    elapsed: Duration,
+    stats: &StatsReply,
+) -> Result<(), CommandError> {
     let elapsed_s = elapsed.as_secs_f64();
     let refused = work.refused.load(Ordering::Relaxed);
     let keys_per_s = (args.keys - refused) as f64 / elapsed_s;
@@ -257,8 +263,8 @@ fn report(args: &FillArgs, work: &Work, elapsed: Duration, stats: &StatsReply) {
             "objects": stats.objects,
             "bytes_per_object": bytes_per_object,
         });
-        println!("{figures}");
-        return;
+        output::print_line(figures)?;
+        return Ok(());
     }
     let table = pairs(&[
         ("keys", args.keys.to_string()),
@@ -269,7 +275,8 @@ fn report(args: &FillArgs, work: &Work, elapsed: Duration, stats: &StatsReply) {
         ("objects", stats.objects.to_string()),
         ("bytes per object", format!("{bytes_per_object:.1}")),
     ]);
-    print!("{table}");
+    output::print(table)?;
+    Ok(())
 }
 
 /// Longer than the unmount of as many segments as there can be takes.

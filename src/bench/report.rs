@@ -9,8 +9,10 @@ use super::args::RunArgs;
 use super::owner::Told;
 use super::plan::Plan;
 use super::tally::{Call, Part, Tally};
+use crate::command::CommandError;
 use crate::command::table::{Align, Table, pairs};
 use crate::command::units::human_bytes;
+use crate::output;
 
 /// What was measured.
 #[derive(Clone, Debug)]
@@ -38,15 +40,22 @@ impl Measured {
 }
 
 /// Prints the figures as the flags ask for.
-pub(super) fn print(args: &RunArgs, plan: &Plan, measured: &Measured) {
+///
+/// # Errors
+/// When they cannot be printed.
+pub(super) fn print(args: &RunArgs, plan: &Plan, measured: &Measured) -> Result<(), CommandError> {
     if args.client.json {
-        println!("{}", as_json(args, plan, measured));
+        output::print_line(as_json(args, plan, measured))?;
     } else {
-        print!("{}", as_text(&Asked::of(args, plan), measured));
+        output::print(as_text(&Asked::of(args, plan), measured))?;
     }
     if let Some(error) = &measured.tally.first_error {
-        eprintln!("the first request that failed: {}", crate::command::table::printable(error));
+        output::note(format_args!(
+            "the first request that failed: {}",
+            crate::command::table::printable(error)
+        ));
     }
+    Ok(())
 }
 
 /// What the figures are of.

@@ -21,6 +21,7 @@ use super::report::{self, Measured};
 use super::schedule::Window;
 use super::sizes;
 use crate::command::{self, CommandError, progress};
+use crate::output;
 
 /// Measures and prints the figures.
 ///
@@ -34,13 +35,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
             .map_err(|error| CommandError::Arguments(format!("--master-pid {pid}: {error}")))?;
     }
     if args.preset == Some(Preset::Published) {
-        eprintln!("{PUBLISHED_HINT}");
+        output::note(PUBLISHED_HINT);
     }
     if !args.compare.is_empty() {
         return compare::run(args, &plan);
     }
     let measured = command::block_on(mounted(args, &plan, Duration::ZERO))?;
-    report::print(args, &plan, &measured);
+    report::print(args, &plan, &measured)?;
     let answered = measured.tally.total().keys() > 0;
     Ok(if answered { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -73,8 +74,8 @@ pub(super) async fn mounted(
     let left = "segments stay mounted until the master misses this process";
     match tokio::time::timeout(UNMOUNT_TIMEOUT, owner.unmount()).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => eprintln!("{left}: {error}"),
-        Err(_) => eprintln!("{left}: no answer in time"),
+        Ok(Err(error)) => output::note(format_args!("{left}: {error}")),
+        Err(_) => output::note(format_args!("{left}: no answer in time")),
     }
     outcome
 }

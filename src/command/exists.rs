@@ -7,6 +7,7 @@ use clap::Args;
 use super::CommandError;
 use super::connect::ClientArgs;
 use super::table::printable;
+use crate::output;
 
 /// Say for each key whether it has a readable object; ends with 1 if one has none
 #[derive(Args, Clone, Debug)]
@@ -28,11 +29,13 @@ pub(crate) fn run(args: &ExistsArgs) -> Result<ExitCode, CommandError> {
     if args.client.json {
         let answers: serde_json::Map<_, _> =
             args.keys.iter().cloned().zip(readable.iter().map(|yes| (*yes).into())).collect();
-        println!("{}", serde_json::Value::Object(answers));
+        output::print_line(serde_json::Value::Object(answers))?;
     } else {
+        let mut lines = String::new();
         for (key, yes) in args.keys.iter().zip(&readable) {
-            println!("{} {}", printable(key), if *yes { "yes" } else { "no" });
+            lines += &format!("{} {}\n", printable(key), if *yes { "yes" } else { "no" });
         }
+        output::print(lines)?;
     }
     Ok(if readable.iter().all(|yes| *yes) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

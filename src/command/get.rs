@@ -13,6 +13,7 @@ use super::connect::ClientArgs;
 use super::lines::Batches;
 use super::table::printable;
 use super::{CommandError, progress};
+use crate::output;
 
 /// Get one object, or many
 #[derive(Args, Clone, Debug)]
@@ -72,7 +73,7 @@ async fn get_lines(args: &GetArgs, path: &Path) -> Result<ExitCode, CommandError
     let mut batches = Batches::open(path)?;
     let mut output = Output::open(args.output.as_deref())?;
     let mut missing = 0_u64;
-    loop {
+    while output.is_read {
         let keys = batches.next()?;
         if keys.is_empty() {
             break;
@@ -87,7 +88,7 @@ async fn get_lines(args: &GetArgs, path: &Path) -> Result<ExitCode, CommandError
                 }
                 None => {
                     missing += 1;
-                    eprintln!("{}: not found", key.escape_ascii());
+                    output::note(format_args!("{}: not found", key.escape_ascii()));
                 }
             }
         }
@@ -95,7 +96,7 @@ async fn get_lines(args: &GetArgs, path: &Path) -> Result<ExitCode, CommandError
     if missing > 0 {
         let pending = pending_note(&client).await;
         if !pending.is_empty() {
-            eprintln!("{missing} keys not found{pending}");
+            output::note(format_args!("{missing} keys not found{pending}"));
         }
     }
     client.close().await;
@@ -122,25 +123,43 @@ async fn pending_note(client: &Client) -> String {
 /// Where the bytes go.
 struct Output {
     writer: Box<dyn Write>,
-    name: String,
+    /// Of the file; `None` for standard output.
+    name: Option<String>,
+    /// Somebody takes them.
+    is_read: bool,
 }
 
 impl Output {
     fn open(path: Option<&Path>) -> Result<Output, CommandError> {
         let Some(path) = path else {
             let writer = Box::new(BufWriter::new(io::stdout()));
-            return Ok(Output { writer, name: "standard output".to_owned() });
+            return Ok(Output { writer, name: None, is_read: true });
         };
         let name = path.display().to_string();
         let file = File::create(path).map_err(|error| CommandError::failed(&name, error))?;
-        Ok(Output { writer: Box::new(BufWriter::new(file)), name })
+        Ok(Output { writer: Box::new(BufWriter::new(file)), name: Some(name), is_read: true })
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), CommandError> {
-        self.writer.write_all(bytes).map_err(|error| CommandError::failed(&self.name, error))
+        if self.is_read {
+            let written = self.writer.write_all(bytes);
+            self.take_outcome(written)?;
+        }
+        Ok(())
     }
 
     fn finish(mut self) -> Result<(), CommandError> {
-        self.writer.flush().map_err(|error| CommandError::failed(&self.name, error))
+        if self.is_read {
+            let written = self.writer.flush();
+            self.take_outcome(written)?;
+        }
+        Ok(())
+    }
+
+    fn take_outcome(&mut self, written: io::Result<()>) -> Result<(), CommandError> {
+        match &self.name {
+            Some(name) => written.map_err(|error| CommandError::failed(name, error)),
+            None => output::reads_on(written).map(|reads_on| self.is_read = reads_on),
+        }
     }
 }

@@ -12,6 +12,7 @@ use super::table::pairs;
 use super::units::human_bytes;
 use crate::config::seconds;
 use crate::handoff::{self, Admission, FailurePolicy, Inspection, Limits};
+use crate::output;
 
 /// Look at a handoff directory, or empty it
 #[derive(Args, Clone, Debug)]
@@ -89,9 +90,9 @@ fn inspect(args: &InspectArgs) -> Result<ExitCode, CommandError> {
     let found = handoff::inspect(&args.directory, policy, &limits, now_wall_ms())
         .map_err(|error| CommandError::failed(args.directory.display(), error))?;
     if args.json {
-        println!("{}", as_json(&found));
+        output::print_line(as_json(&found))?;
     } else {
-        print!("{}", as_text(&found));
+        output::print(as_text(&found))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -100,10 +101,10 @@ fn clear(args: &ClearArgs) -> Result<ExitCode, CommandError> {
     let removed =
         handoff::clear(&args.directory).map_err(|error| CommandError::Failed(error.to_string()))?;
     if removed.is_empty() {
-        println!("nothing to remove");
+        output::print_line("nothing to remove")?;
     }
     for name in removed {
-        println!("removed {name}");
+        output::print_line(format_args!("removed {name}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

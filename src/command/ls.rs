@@ -13,6 +13,7 @@ use super::CommandError;
 use super::connect::ClientArgs;
 use super::table::{Align, Table, printable};
 use super::units::human_bytes;
+use crate::output;
 
 /// List segments, clients or keys
 #[derive(Args, Clone, Debug)]
@@ -50,11 +51,11 @@ pub(crate) fn run(args: &LsArgs) -> Result<ExitCode, CommandError> {
         match args.what {
             What::Segments => {
                 let segments = client.list_segments().await?.segments;
-                print(args, &segments, segment_json, segment_table);
+                print(args, &segments, segment_json, segment_table)?;
             }
             What::Clients => {
                 let clients = client.list_clients().await?.clients;
-                print(args, &clients, client_json, client_table);
+                print(args, &clients, client_json, client_table)?;
             }
             What::Keys => list_keys(args, &client).await?,
         }
@@ -63,12 +64,18 @@ pub(crate) fn run(args: &LsArgs) -> Result<ExitCode, CommandError> {
     })
 }
 
-fn print<T>(args: &LsArgs, rows: &[T], as_json: fn(&T) -> Value, as_table: fn(&[T]) -> Table) {
+fn print<T>(
+    args: &LsArgs,
+    rows: &[T],
+    as_json: fn(&T) -> Value,
+    as_table: fn(&[T]) -> Table,
+) -> Result<(), CommandError> {
     if args.client.json {
-        println!("{}", Value::Array(rows.iter().map(as_json).collect()));
+        output::print_line(Value::Array(rows.iter().map(as_json).collect()))?;
     } else {
-        print!("{}", as_table(rows).render());
+        output::print(as_table(rows).render())?;
     }
+    Ok(())
 }
 
 /// Prints page by page, so that millions of keys need no memory here. With `--json` each key is an
@@ -79,8 +86,10 @@ async fn list_keys(args: &LsArgs, client: &Client) -> Result<(), CommandError> {
     while left > 0 {
         let limit = u32::try_from(left.min(KEYS_PER_PAGE)).unwrap_or(u32::MAX);
         let page = client.list_keys(cursor, limit).await?;
-        for entry in page.keys.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
-            println!("{}", key_line(entry, args.client.json));
+        let wanted = page.keys.iter().take(usize::try_from(left).unwrap_or(usize::MAX));
+        let lines: String = wanted.map(|entry| key_line(entry, args.client.json) + "\n").collect();
+        if !output::print(lines)? {
+            break;
         }
         left = left.saturating_sub(page.keys.len() as u64);
         match page.next {

@@ -17,6 +17,7 @@ use super::table::printable;
 use super::units::human_bytes;
 use super::{CommandError, progress};
 use crate::config;
+use crate::output;
 
 /// Put one object, or many
 #[derive(Args, Clone, Debug)]
@@ -89,9 +90,12 @@ async fn put_file(args: &PutArgs, key: &str, file: &Path) -> Result<ExitCode, Co
     outcome.map_err(|error| CommandError::failed(printable(key), error))?;
     let elapsed_s = started.elapsed().as_secs_f64();
     if args.client.json {
-        println!("{}", json!({ "key": key, "size_bytes": size_bytes, "elapsed_s": elapsed_s }));
+        output::print_line(
+            json!({ "key": key, "size_bytes": size_bytes, "elapsed_s": elapsed_s }),
+        )?;
     } else {
-        println!("put {}: {} in {elapsed_s:.2} s", printable(key), human_bytes(size_bytes));
+        let (key, size) = (printable(key), human_bytes(size_bytes));
+        output::print_line(format_args!("put {key}: {size} in {elapsed_s:.2} s"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -125,9 +129,10 @@ async fn put_lines(args: &PutArgs, path: &Path) -> Result<ExitCode, CommandError
     }
     client.close().await;
     if args.client.json {
-        println!("{}", json!({ "put": totals.put, "refused": totals.refused }));
+        output::print_line(json!({ "put": totals.put, "refused": totals.refused }))?;
     } else {
-        println!("put {} objects, {} refused", totals.put, totals.refused);
+        let Totals { put, refused } = totals;
+        output::print_line(format_args!("put {put} objects, {refused} refused"))?;
     }
     Ok(if totals.refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -161,7 +166,7 @@ async fn put_batch(
                     totals.refused += 1;
                     if totals.refused <= SHOWN_REFUSALS {
                         let text = printable(&error.to_string());
-                        eprintln!("{}: {text}", key.escape_ascii());
+                        output::note(format_args!("{}: {text}", key.escape_ascii()));
                     }
                 }
                 Err(error) => return Err(CommandError::failed(key.escape_ascii(), error)),

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::CommandError;
 use super::connect::ClientArgs;
 use super::table::printable;
+use crate::output;
 
 /// Remove objects by their keys, or all of them
 #[derive(Args, Clone, Debug)]
@@ -42,9 +43,12 @@ async fn remove_all(args: &RmArgs) -> Result<ExitCode, CommandError> {
     let reply = client.remove_all(args.force).await?;
     client.close().await;
     if args.client.json {
-        println!("{}", json!({ "removed": reply.removed, "kept": reply.kept }));
+        output::print_line(json!({ "removed": reply.removed, "kept": reply.kept }))?;
     } else {
-        println!("removed {}, kept {} that are leased or being written", reply.removed, reply.kept);
+        let (removed, kept) = (reply.removed, reply.kept);
+        output::print_line(format_args!(
+            "removed {removed}, kept {kept} that are leased or being written"
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -54,11 +58,11 @@ async fn remove_keys(args: &RmArgs) -> Result<ExitCode, CommandError> {
     let answers = client.remove(&args.keys, args.force).await?;
     client.close().await;
     let failed = answers.iter().filter(|answer| answer.is_err()).count();
-    print_answers(args, &answers);
+    print_answers(args, &answers)?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print_answers(args: &RmArgs, answers: &[Result<(), Refusal>]) {
+fn print_answers(args: &RmArgs, answers: &[Result<(), Refusal>]) -> Result<(), CommandError> {
     let told = answers.iter().map(|answer| match answer {
         Ok(()) => "removed".to_owned(),
         Err(refusal) => refusal.to_string(),
@@ -67,8 +71,11 @@ fn print_answers(args: &RmArgs, answers: &[Result<(), Refusal>]) {
     if args.client.json {
         let told: serde_json::Map<_, _> =
             told.map(|(key, text)| (key.clone(), text.into())).collect();
-        println!("{}", serde_json::Value::Object(told));
+        output::print_line(serde_json::Value::Object(told))?;
     } else {
-        told.for_each(|(key, text)| println!("{} {}", printable(key), printable(&text)));
+        let line =
+            |(key, text): (&String, String)| format!("{} {}\n", printable(key), printable(&text));
+        output::print(told.map(line).collect::<String>())?;
     }
+    Ok(())
 }

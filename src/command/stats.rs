@@ -10,6 +10,7 @@ use super::CommandError;
 use super::connect::ClientArgs;
 use super::table::{Align, Table, pairs};
 use super::units::human_bytes;
+use crate::output;
 
 /// Show objects, bytes, segments and clients of the master, and its shards
 #[derive(Args, Clone, Debug)]
@@ -30,9 +31,9 @@ pub(crate) fn run(args: &StatsArgs) -> Result<ExitCode, CommandError> {
         Ok(stats)
     })?;
     if args.client.json {
-        println!("{}", as_json(&stats));
+        output::print_line(as_json(&stats))?;
     } else {
-        print!("{}", as_text(&stats));
+        output::print(as_text(&stats))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -15,6 +15,7 @@ use super::roll::{Roll, RollPlan, Rolled, Roller};
 use super::rounds;
 use super::trace::TraceRequest;
 use crate::command::CommandError;
+use crate::output;
 use crate::tls;
 
 /// What the demo does.
@@ -40,7 +41,7 @@ pub(crate) async fn perform(
     let outcome = replay_on(&mut cluster, plan, requests).await;
     match &outcome {
         Ok(figures) if figures.are_right() => {}
-        _ => eprintln!("{}", cluster.keep_traces()),
+        _ => output::note(cluster.keep_traces()),
     }
     cluster.stop().await;
     outcome

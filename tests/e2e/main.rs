@@ -17,6 +17,7 @@ mod mooncake_pages;
 mod objects;
 mod observing;
 mod ops;
+mod output;
 mod peer;
 mod pool;
 mod process;
