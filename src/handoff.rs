@@ -53,7 +53,8 @@
 //! start:  HandoffDirectory::open(path, wait)      nothing is served on any error of these steps
 //!         decide(&directory.look()?, policy, &limits, now)
 //!           Refuse      directory.refuse(&cause, now)   stay without serving; was_cleared() tells when
-//!           Restore     directory.claim()               then Snapshot::shard(i) or ::merged(), to their ends
+//!           Restore     directory.make_room()           before the claim: from now on a full disk does no harm
+//!                       directory.claim()               then Snapshot::shard(i) or ::merged(), to their ends
 //!                       what fails from here on: policy.without_snapshot(cause) decides again
 //!           ServeEmpty  nothing more
 //!         directory.begin_serving(note)           the listeners open after it; leftovers.delete() beside
@@ -65,7 +66,8 @@
 //! ```
 //!
 //! Ports are best bound before the claim: a start that ends between the claim and `begin_serving`
-//! has used the snapshot up. The lock lasts until the process ends, so the next master does not look
+//! has used the snapshot up, unless it gives it back: `Retreat::give_back`, of `directory.retreat()`,
+//! is what a start does that is told to leave before it serves. The lock lasts until the process ends, so the next master does not look
 //! before this one has recorded its shutdown.
 
 mod ahead;
@@ -90,6 +92,8 @@ mod notes;
 mod reader;
 mod reason;
 mod record;
+mod retreat;
+mod room;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -111,6 +115,7 @@ pub(crate) use manifest::{Manifest, Times};
 pub(crate) use memory::{Admission, available_after_exit_bytes, available_bytes, estimate_bytes};
 pub(crate) use notes::{Note, ShutdownNote, ShutdownResult};
 pub(crate) use reason::{Cause, Reason};
+pub(crate) use retreat::{GivenBack, Retreat};
 pub(crate) use snapshot::Snapshot;
 
 const READY_NAME: &str = "READY";

@@ -14,6 +14,7 @@ mod settle;
 mod signals;
 mod start;
 mod supervisor;
+mod turning_back;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};

@@ -1,8 +1,10 @@
 //! The directory in the hands of a master: from the lock to the end of the process.
 
+mod errors;
+
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mooring_proto::Incarnation;
@@ -15,16 +17,21 @@ use super::notes::{
     SERVING_NAME, ServingNote, ShutdownNote, ShutdownResult,
 };
 use super::reason::{Cause, Reason};
+use super::retreat::{Retreat, Stage};
+use super::room::Room;
 use super::snapshot::Snapshot;
-use super::{CLAIMED_NAME, READY_NAME, ReadError, durable};
+use super::{CLAIMED_NAME, READY_NAME, durable};
+use errors::gone;
+pub(crate) use errors::{ClaimError, DirectoryError, OpenError};
 
 /// The directory, locked until this and every [`Export`] of it are dropped, or the process ends.
 #[derive(Debug)]
 pub(crate) struct HandoffDirectory {
     held: Arc<Held>,
-    stage: Stage,
-    /// Whether it was said that this master leaves.
-    said_leaving: Mutex<bool>,
+    /// For the note that ends a claim.
+    room: Option<Room>,
+    /// What this master has said of its end.
+    said: Mutex<Said>,
 }
 
 /// The locked directory.
@@ -32,17 +39,18 @@ pub(crate) struct HandoffDirectory {
 pub(super) struct Held {
     path: PathBuf,
     lock: Lock,
+    /// Kept for the whole of each step that changes it.
+    stage: Mutex<Stage>,
 }
 
-/// How far this process has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Neither claimed nor serving.
-    Opened,
-    /// It has claimed a snapshot and does not serve yet.
-    Claimed,
-    /// It serves, or leaves.
-    Serving(Incarnation),
+/// What a master has said of its end so far. The word that decides is never replaced by an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Said {
+    Nothing,
+    /// That it leaves, or that time was over.
+    Leaving,
+    /// What came out.
+    Outcome,
 }
 
 /// What a start that is about to serve leaves for the next one.
@@ -74,8 +82,9 @@ impl HandoffDirectory {
             },
             LockError::Io(source) => unusable(source),
         })?;
-        let held = Arc::new(Held { path: path.to_owned(), lock });
-        Ok(HandoffDirectory { held, stage: Stage::Opened, said_leaving: Mutex::new(false) })
+        let stage = Mutex::new(Stage::Opened);
+        let held = Arc::new(Held { path: path.to_owned(), lock, stage });
+        Ok(HandoffDirectory { held, room: None, said: Mutex::new(Said::Nothing) })
     }
 
     /// Where it is.
@@ -91,19 +100,40 @@ impl HandoffDirectory {
         look(self.path()).map_err(|source| self.failed("look into it", source))
     }
 
+    /// What undoes the claim of this start, from another thread.
+    pub(crate) fn retreat(&self) -> Retreat {
+        Retreat::of(&self.held)
+    }
+
+    /// Makes sure that the notes of this start can be written. Comes before a claim: a start that has
+    /// claimed and cannot say that it serves would have used the snapshot up for nothing.
+    ///
+    /// # Errors
+    /// When they cannot, so that nothing was changed. The process must not serve.
+    pub(crate) fn make_room(&mut self) -> Result<(), DirectoryError> {
+        if self.room.is_none() {
+            let room = Room::make(self.path()).map_err(|source| self.failed("write", source))?;
+            self.room = Some(room);
+        }
+        Ok(())
+    }
+
     /// Claims the snapshot. When this returns, also with [`ClaimError::Read`], no other start
-    /// restores it, whatever happens to this one. It comes before any allocation for its content.
+    /// restores it, whatever happens to this one but a [`Retreat`]. It comes before any allocation
+    /// for its content, and after [`make_room`](Self::make_room).
     ///
     /// # Errors
     /// When it could not be claimed, which leaves it unknown whether it is: the process must neither
     /// restore it nor serve. Or when the manifest is not sound any more.
     pub(crate) fn claim(&mut self) -> Result<Snapshot, ClaimError> {
-        if self.stage != Stage::Opened {
+        self.make_room()?;
+        let mut stage = self.held.stage();
+        if *stage != Stage::Opened {
             return Err(DirectoryError::OutOfTurn("claim").into());
         }
         durable::rename(self.path(), &self.path().join(READY_NAME), CLAIMED_NAME)
             .map_err(|source| self.failed("claim the snapshot", source))?;
-        self.stage = Stage::Claimed;
+        *stage = Stage::Claimed;
         Ok(Snapshot::open(&self.path().join(CLAIMED_NAME))?)
     }
 
@@ -114,7 +144,10 @@ impl HandoffDirectory {
     /// # Errors
     /// When a step fails. The process must not serve then.
     pub(crate) fn begin_serving(&mut self, start: StartNote) -> Result<Leftovers, DirectoryError> {
-        if matches!(self.stage, Stage::Serving(_)) {
+        self.make_room()?;
+        let held = self.held.clone();
+        let mut stage = held.stage();
+        if !matches!(*stage, Stage::Opened | Stage::Claimed) {
             return Err(DirectoryError::OutOfTurn("begin serving"));
         }
         let found = self.look()?;
@@ -129,11 +162,11 @@ impl HandoffDirectory {
             start: start.outcome,
             last_shutdown,
         };
-        self.held.write_note(SERVING_NAME, &note)?;
+        self.write_in_room(SERVING_NAME, &note)?;
         for name in [CLAIMED_NAME, LAST_SHUTDOWN_NAME, POISON_NAME] {
             leftovers.paths.extend(self.void(name)?);
         }
-        self.stage = Stage::Serving(start.incarnation);
+        *stage = Stage::Serving(start.incarnation);
         Ok(leftovers)
     }
 
@@ -143,17 +176,39 @@ impl HandoffDirectory {
     /// # Errors
     /// When it cannot be said.
     pub(crate) fn begin_leaving(&self, now_wall_ms: u64) -> Result<(), DirectoryError> {
-        let Stage::Serving(incarnation) = self.stage else { return Ok(()) };
+        let detail = "the master ended before it had left a snapshot";
+        self.say_first(Reason::Interrupted, detail, now_wall_ms, Said::Nothing)
+    }
+
+    /// Says that the time to leave was over before anything else was said of the outcome. A snapshot
+    /// that is published all the same stays good.
+    ///
+    /// # Errors
+    /// When it cannot be said.
+    pub(crate) fn record_overdue(&self, now_wall_ms: u64) -> Result<(), DirectoryError> {
+        let detail = "the time to leave was over before there was a snapshot";
+        self.say_first(Reason::Deadline, detail, now_wall_ms, Said::Leaving)
+    }
+
+    /// Says that there is no snapshot so far, unless more than this was said before.
+    fn say_first(
+        &self,
+        reason: Reason,
+        detail: &str,
+        now_wall_ms: u64,
+        at_most: Said,
+    ) -> Result<(), DirectoryError> {
+        let Stage::Serving(incarnation) = *self.held.stage() else { return Ok(()) };
         // Held to the end: a slow disk must not put this note over a later one.
-        let mut said = self.said_leaving.lock().unwrap_or_else(PoisonError::into_inner);
-        if *said {
+        let mut said = self.said();
+        if *said > at_most {
             return Ok(());
         }
         self.check_owned()?;
         let note = ShutdownNote {
             incarnation,
-            result: ShutdownResult::Failed(Reason::Interrupted),
-            detail: "the master ended before it had left a snapshot".to_owned(),
+            result: ShutdownResult::Failed(reason),
+            detail: detail.to_owned(),
             ended_wall_ms: now_wall_ms,
             bytes: 0,
             objects: 0,
@@ -161,8 +216,12 @@ impl HandoffDirectory {
             workers: 0,
         };
         self.held.write_note(LAST_SHUTDOWN_NAME, &note)?;
-        *said = true;
+        *said = Said::Leaving;
         Ok(())
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a snapshot of this master, which must have stopped to serve for good. Says that it is
@@ -171,7 +230,7 @@ impl HandoffDirectory {
     /// # Errors
     /// Why there can be no snapshot; to be recorded.
     pub(crate) fn begin_export(&self, options: ExportOptions) -> Result<Export, ExportFailure> {
-        let Stage::Serving(incarnation) = self.stage else {
+        let Stage::Serving(incarnation) = *self.held.stage() else {
             let detail = "the master was told to leave before it served";
             return Err(ExportFailure::new(Reason::SkippedProcessing, detail));
         };
@@ -188,11 +247,13 @@ impl HandoffDirectory {
     /// When it cannot be said. A snapshot that was published stays good, and without one the
     /// directory still says that the master ended or was interrupted.
     pub(crate) fn record_shutdown(&self, note: &ShutdownNote) -> Result<(), DirectoryError> {
-        if !matches!(self.stage, Stage::Serving(_)) {
+        if !matches!(*self.held.stage(), Stage::Serving(_)) {
             return Ok(());
         }
         self.check_owned()?;
+        let mut said = self.said();
         self.held.write_note(LAST_SHUTDOWN_NAME, note)?;
+        *said = Said::Outcome;
         durable::remove_file(self.path(), SERVING_NAME)
             .map_err(|source| self.failed("remove the note that it serves", source))
     }
@@ -202,7 +263,17 @@ impl HandoffDirectory {
     ///
     /// # Errors
     /// When it cannot be recorded. The process must not serve either.
-    pub(crate) fn refuse(self, cause: &Cause, now_wall_ms: u64) -> Result<Refusal, DirectoryError> {
+    pub(crate) fn refuse(
+        mut self,
+        cause: &Cause,
+        now_wall_ms: u64,
+    ) -> Result<Refusal, DirectoryError> {
+        let held = self.held.clone();
+        let mut stage = held.stage();
+        if *stage == Stage::Retreated {
+            return Err(DirectoryError::OutOfTurn("refuse"));
+        }
+        *stage = Stage::Retreated;
         let refusal = Refusal { note: self.path().join(REFUSED_NAME) };
         if refusal.was_cleared() {
             let note = RefusedNote {
@@ -210,7 +281,8 @@ impl HandoffDirectory {
                 detail: cause.detail.clone(),
                 at_wall_ms: now_wall_ms,
             };
-            self.held.write_note(REFUSED_NAME, &note)?;
+            self.make_room()?;
+            self.write_in_room(REFUSED_NAME, &note)?;
         }
         Ok(refusal)
     }
@@ -221,9 +293,9 @@ impl HandoffDirectory {
     /// What was found, with the reason that a snapshot would be skipped for.
     #[cfg(test)]
     pub(crate) fn check(&self) -> Result<(), Cause> {
-        match self.stage {
+        match *self.held.stage() {
             Stage::Serving(incarnation) => self.held.check(incarnation),
-            Stage::Opened | Stage::Claimed => Ok(()),
+            Stage::Opened | Stage::Claimed | Stage::Retreated => Ok(()),
         }
     }
 
@@ -249,6 +321,20 @@ impl HandoffDirectory {
         Ok(removed)
     }
 
+    /// Writes a note where room was made for it.
+    fn write_in_room<T: serde::Serialize>(
+        &mut self,
+        name: &str,
+        note: &T,
+    ) -> Result<(), DirectoryError> {
+        let Some(room) = self.room.take() else {
+            return Err(DirectoryError::OutOfTurn("write a note"));
+        };
+        notes::encode(note)
+            .and_then(|bytes| room.become_file(self.path(), name, &bytes))
+            .map_err(|source| self.failed(&format!("write {name}"), source))
+    }
+
     fn check_owned(&self) -> Result<(), DirectoryError> {
         self.held.owns_lock().map_err(|cause| match self.held.is_gone() {
             true => DirectoryError::Gone(self.path().to_owned()),
@@ -269,6 +355,12 @@ impl HandoffDirectory {
 impl Held {
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// How far this process has come.
+    pub(super) fn stage(&self) -> MutexGuard<'_, Stage> {
+        // Each change is one step, so that a panic elsewhere leaves it whole.
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn failed(&self, attempt: &str, source: io::Error) -> DirectoryError {
@@ -388,97 +480,6 @@ impl Refusal {
 fn is_missing(path: &Path) -> bool {
     let found = std::fs::symlink_metadata(path);
     matches!(found, Err(error) if error.kind() == io::ErrorKind::NotFound)
-}
-
-fn gone(path: &Path) -> String {
-    format!(
-        "the handoff directory {} was removed or renamed while the master served; the next start makes \
-         it again",
-        path.display()
-    )
-}
-
-/// Why the directory was not opened.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum OpenError {
-    /// Another process holds it.
-    #[error(
-        "another master{holder} holds the handoff directory {}, after {} s of waiting",
-        path.display(), waited.as_secs()
-    )]
-    Held {
-        /// The directory.
-        path: PathBuf,
-        /// The process, if it is known, as a part of the sentence.
-        holder: String,
-        /// For how long this start has waited.
-        waited: Duration,
-    },
-    /// It cannot be made, or its lock cannot.
-    #[error("the handoff directory {} is of no use: {source}; {}", path.display(), way_out(source))]
-    Unusable {
-        /// The directory.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-}
-
-/// What a person can do about a directory of no use.
-fn way_out(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-            "something that is no directory has this name: move it away, or name another directory \
-             with --handoff-dir"
-        }
-        io::ErrorKind::PermissionDenied => {
-            "let the user of the master write there, or name another directory with --handoff-dir"
-        }
-        io::ErrorKind::ReadOnlyFilesystem => {
-            "mount it so that it can be written to, or name another directory with --handoff-dir"
-        }
-        // Not the system's word, but that of whoever has looked at what there is.
-        io::ErrorKind::InvalidInput if source.raw_os_error().is_none() => {
-            "remove that, or name another directory with --handoff-dir"
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room on its disk",
-        _ => "make it a directory on a local disk, or name another one with --handoff-dir",
-    }
-}
-
-/// Why a step in the directory was not done.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DirectoryError {
-    /// The system refuses.
-    #[error("cannot {attempt} in the handoff directory {}: {source}", path.display())]
-    Io {
-        /// What was attempted.
-        attempt: String,
-        /// The directory.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// There is no such directory any more.
-    #[error("{}", gone(.0))]
-    Gone(PathBuf),
-    /// The directory is not this master's any more.
-    #[error("the handoff directory is not this master's: {0}")]
-    NotOwner(String),
-    /// The step does not follow those before it.
-    #[error("cannot {0} at this stage of a handoff")]
-    OutOfTurn(&'static str),
-}
-
-/// Why there is no claimed snapshot.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ClaimError {
-    /// It is unknown whether it is claimed.
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    /// It is claimed, and of no use.
-    #[error(transparent)]
-    Read(#[from] ReadError),
 }
 
 const LOCK_REPLACED: &str = "the lock file was removed or replaced";

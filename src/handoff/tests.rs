@@ -4,5 +4,7 @@ mod inspection;
 mod mixed;
 mod ownership;
 mod protocol;
+mod retreat;
+mod room;
 mod roundtrip;
 pub(super) mod sample;

@@ -153,6 +153,13 @@ impl Handover {
         }
     }
 
+    /// Leaves word that the time to leave was over before anything else was said. It blocks.
+    pub(super) fn record_overdue(&self) {
+        if let Err(error) = self.directory.record_overdue(now_wall_ms()) {
+            tracing::warn!(%error, "cannot say that the time to leave is over");
+        }
+    }
+
     /// The word to leave.
     pub(super) fn note(
         &self,

@@ -5,6 +5,7 @@
 //! Every step has a deadline. A step that misses it costs the snapshot, never the exit.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mooring_actors::shard::state::shards_dropped;
@@ -75,13 +76,19 @@ async fn drain(leaving: &Leaving, times: &Times) {
     }
     let Some(handover) = &leaving.handover else { return };
     let outcome = match outcome {
-        Ok(Some(written)) => publish(handover, written, times).await,
+        Ok(Some(written)) => {
+            let published = publish(handover, written, times).await;
+            times.is_published.store(published.is_ok(), Ordering::Relaxed);
+            published
+        }
         Ok(None) => return,
         Err(failure) => Err(failure),
     };
     tell(&outcome, times);
     let note = handover.note(&leaving.context.core, &outcome, times.started.elapsed());
-    if timeout_at(times.end.into(), handover.record(note)).await.is_err() {
+    // What is late already still has as long as the words about that.
+    let until = times.end.max(Instant::now() + OVERDUE_WORDS_TIME);
+    if timeout_at(until.into(), handover.record(note)).await.is_err() {
         tracing::error!(handoff_write = "record_failed", "no time to say how the master left");
     }
 }
@@ -199,6 +206,8 @@ struct Times {
     export: Instant,
     /// Everything.
     end: Instant,
+    /// Whether the snapshot has its name.
+    is_published: Arc<AtomicBool>,
 }
 
 impl Times {
@@ -206,9 +215,11 @@ impl Times {
     fn new(leaving: &Leaving) -> Times {
         let started = Instant::now();
         let deadline = leaving.deadline;
+        let is_published = Arc::new(AtomicBool::new(false));
+        let (handover, published) = (leaving.handover.clone(), is_published.clone());
         std::thread::spawn(move || {
             std::thread::sleep(deadline);
-            // Not even the log is touched: it may be what hangs.
+            say_overdue(deadline, handover, published);
             end(0);
         });
         let last_words = (deadline / 5).min(LAST_WORDS_TIME);
@@ -216,12 +227,35 @@ impl Times {
             Some(handover) => handover.options.export_deadline.min(deadline - last_words),
             None => (deadline - last_words).min(REST_TIME),
         };
-        Times { started, export: started + export, end: started + deadline }
+        Times { started, export: started + export, end: started + deadline, is_published }
     }
 
     fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
+}
+
+/// Says that time is over, and what that costs, to people and to the next master. It waits a moment at
+/// the most: the log or the disk may be what hangs.
+fn say_overdue(deadline: Duration, handover: Option<Arc<Handover>>, is_published: Arc<AtomicBool>) {
+    let (done, said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let deadline_ms = deadline.as_millis() as u64;
+        match handover {
+            Some(handover) if !is_published.load(Ordering::Relaxed) => {
+                tracing::warn!(
+                    handoff_shutdown = "deadline",
+                    deadline_ms,
+                    "the time to leave is over and no snapshot is left: the next master begins empty"
+                );
+                handover.record_overdue();
+            }
+            _ => tracing::warn!(deadline_ms, "the time to leave is over"),
+        }
+        // Whoever waited may be gone.
+        let _ = done.send(());
+    });
+    let _ = said.recv_timeout(OVERDUE_WORDS_TIME);
 }
 
 /// Ends the process without running destructors: dropping the actors would take the longer the more
@@ -254,6 +288,9 @@ const LAST_REPLIES_TIME: Duration = Duration::from_millis(20);
 
 /// For peers to hear of it: as long as all but far ones need, and no longer for one that is gone.
 const FAREWELL_TIME: Duration = Duration::from_millis(100);
+
+/// Many times what a log and a disk take that work.
+const OVERDUE_WORDS_TIME: Duration = Duration::from_millis(100);
 
 /// For the note about a deadline that was missed.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);

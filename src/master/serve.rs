@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mooring_actors::core::Core;
 use mooring_proto::ClientId;
+use tokio::task::JoinError;
 
 use super::Opened;
 use super::announce::announce;
@@ -18,11 +19,13 @@ use super::settle;
 use super::signals::{Asked, Signals};
 use super::start::{self, Begun};
 use super::supervisor::Supervisor;
+use super::turning_back::TurningBack;
 use crate::admin::{self, Admin};
 use crate::command::CommandError;
 use crate::frontend::Context;
 use crate::frontend::mooncake::MooncakeListener;
 use crate::frontend::quic;
+use crate::handoff::GivenBack;
 
 /// Serves until a signal asks to leave, and leaves.
 pub(super) async fn serve(
@@ -39,8 +42,8 @@ pub(super) async fn serve(
 
     let supervisor = Arc::new(Supervisor::from_environment());
     let rpc = opened.as_ref().map(|opened| &opened.rpc);
-    let Begun { config, seed, state, directory } =
-        begin(&options, &admin, rpc, &supervisor, &mut signals).await?;
+    let (begun, was_told) = begin(&options, &admin, rpc, &supervisor, &mut signals).await?;
+    let Begun { config, seed, state, directory } = begun;
     if options.handoff.is_some() && options.is_development() {
         tracing::info!(
             "--dev makes another certificate: only clients of this user here can come back"
@@ -83,7 +86,7 @@ pub(super) async fn serve(
     }
     supervisor.ready();
     tokio::spawn(supervisor.clone().prove_life(context.clone()));
-    while signals.next().await == Asked::Reload {
+    while !was_told && signals.next().await == Asked::Reload {
         if let Some(quic) = &mut quic {
             quic.reload();
         }
@@ -97,17 +100,23 @@ pub(super) async fn serve(
     leave::leave(leaving, signals).await
 }
 
-/// Begins, which may take as long as another master leaves or an operator does not come. Meanwhile
-/// nothing is torn down when a signal comes: the directory says how far this start was.
+/// Begins, which may take as long as another master leaves or an operator does not come; also gives
+/// whether a signal to leave came too late for anything but to leave as a master that serves. One
+/// that comes in time ends the process, and the directory is as this start has found it.
 async fn begin(
     options: &MasterOptions,
     admin: &Arc<Admin>,
     rpc: Option<&UdpSocket>,
     supervisor: &Supervisor,
     signals: &mut Signals,
-) -> Result<Begun, CommandError> {
-    let (owned, shown) = (options.clone(), admin.clone());
-    let begun = tokio::task::spawn_blocking(move || start::begin(&owned, &shown));
+) -> Result<(Begun, bool), CommandError> {
+    let turning_back = Arc::new(TurningBack::default());
+    let (owned, shown, watched) = (options.clone(), admin.clone(), turning_back.clone());
+    let mut begun = tokio::task::spawn_blocking(move || start::begin(&owned, &shown, &watched));
+    let ended = |begun: Result<_, JoinError>| match begun {
+        Ok(begun) => begun,
+        Err(error) => Err(CommandError::failed("the start panicked", error)),
+    };
     let keep_fresh = async {
         let mut ticks = tokio::time::interval(DISCARD_EVERY);
         let mut told = String::new();
@@ -123,21 +132,49 @@ async fn begin(
             }
         }
     };
-    let told_to_leave = async { while signals.next().await != Asked::Leave {} };
     tokio::select! {
-        begun = begun => match begun {
-            Ok(begun) => begun,
-            Err(error) => Err(CommandError::failed("the start panicked", error)),
-        },
-        () = told_to_leave => {
-            tracing::info!(
-                handoff_shutdown = "skipped_processing",
-                "told to leave before it served"
-            );
-            end(0);
-        }
+        begun = &mut begun => return Ok((ended(begun)?, false)),
+        () = signals.told_to_leave() => {}
         () = keep_fresh => unreachable!("it never ends"),
     }
+    tokio::select! {
+        () = turn_back(turning_back) => {}
+        () = signals.told_to_leave() => {
+            tracing::warn!("a second signal: ended in the middle of leaving");
+            end(1);
+        }
+        () = tokio::time::sleep(options.shutdown_deadline) => {
+            // The disk hangs. Whatever it makes of it, this process never serves.
+            tracing::warn!(handoff_shutdown = "skipped_processing", "no time to give anything back");
+            end(0);
+        }
+    }
+    Ok((ended(begun.await)?, true))
+}
+
+/// Ends the process as a start that did not come to serve; returns if it serves already, by what its
+/// directory says.
+async fn turn_back(turning_back: Arc<TurningBack>) {
+    let outcome = tokio::task::spawn_blocking(move || turning_back.turn_back()).await;
+    let snapshot = match outcome {
+        Ok(Ok(GivenBack::Serving)) => return,
+        Ok(Ok(GivenBack::Untouched)) => "untouched",
+        Ok(Ok(GivenBack::Snapshot)) => "given_back",
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the next start begins empty");
+            "lost"
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the next start begins empty");
+            "lost"
+        }
+    };
+    tracing::info!(
+        handoff_shutdown = "skipped_processing",
+        snapshot,
+        "told to leave before it served"
+    );
+    end(0);
 }
 
 /// A client that waits for the first answer of a master sends again about as soon.

@@ -42,4 +42,9 @@ impl Signals {
             _ = self.hang_up.recv() => Asked::Reload,
         }
     }
+
+    /// Waits until one asks to leave.
+    pub(super) async fn told_to_leave(&mut self) {
+        while self.next().await != Asked::Leave {}
+    }
 }

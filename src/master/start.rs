@@ -9,6 +9,7 @@ use mooring_proto::Incarnation;
 
 use super::options::{HandoffOptions, MasterOptions};
 use super::restore::{self, Restored};
+use super::turning_back::TurningBack;
 use crate::admin::{Admin, HandoffReport, RestoreProgress, RestoreReport, StartState};
 use crate::command::CommandError;
 use crate::handoff::{
@@ -32,7 +33,11 @@ pub(super) struct Begun {
 ///
 /// # Errors
 /// When another master holds the directory for too long.
-pub(super) fn begin(options: &MasterOptions, admin: &Admin) -> Result<Begun, CommandError> {
+pub(super) fn begin(
+    options: &MasterOptions,
+    admin: &Admin,
+    turning_back: &TurningBack,
+) -> Result<Begun, CommandError> {
     let Some(handoff) = &options.handoff else {
         tracing::info!(
             handoff_startup = "off",
@@ -53,7 +58,7 @@ pub(super) fn begin(options: &MasterOptions, admin: &Admin) -> Result<Begun, Com
                 progress.reason = None;
             });
         }
-        let fault = match attempt(options, handoff, admin, told.is_none()) {
+        let fault = match attempt(options, handoff, admin, turning_back, told.is_none()) {
             Ok(Attempt::Begun(begun)) => return Ok(*begun),
             Ok(Attempt::Refused(refusal)) => {
                 wait_until_cleared(&refusal);
@@ -65,6 +70,7 @@ pub(super) fn begin(options: &MasterOptions, admin: &Admin) -> Result<Begun, Com
             }
             Err(fault) => fault,
         };
+        turning_back.stop_if_told();
         let (name, text) = (fault.name(), fault.to_string());
         admin.note(|progress| {
             progress.state = StartState::Refused;
@@ -130,9 +136,11 @@ fn attempt(
     options: &MasterOptions,
     handoff: &HandoffOptions,
     admin: &Admin,
+    turning_back: &TurningBack,
     is_first: bool,
 ) -> Result<Attempt, StartError> {
     let mut directory = HandoffDirectory::open(&handoff.directory, handoff.lock_wait)?;
+    turning_back.watch(directory.retreat());
     if is_first {
         admin.note(|progress| progress.state = StartState::Starting);
     }
@@ -178,6 +186,7 @@ fn take_over(
     handoff: &HandoffOptions,
     admin: &Admin,
 ) -> Result<Result<Restored, Cause>, StartError> {
+    directory.make_room()?;
     let laid = Arc::new(RestoreProgress::default());
     admin.note(|progress| {
         progress.state = StartState::Restoring;
@@ -235,7 +244,11 @@ fn serve_empty(
 ) -> Result<Attempt, StartError> {
     let (name, detail) = (cause.reason.name(), &cause.detail);
     admin.note(|progress| progress.handoff.get_or_insert_default().restore.result = name);
-    let path = directory.path().display();
+    let path = directory.path().to_owned();
+    let seed = rand::random();
+    // It may fail, and be tried again each second; only then is it true.
+    let begun = serve(directory, core_config(options, seed), seed, None, name)?;
+    let path = path.display();
     match cause.reason {
         reason if reason.was_expected() => {
             tracing::warn!(
@@ -258,8 +271,7 @@ fn serve_empty(
             "empty: no master has used this directory, or it was cleared; the index begins empty"
         ),
     }
-    let seed = rand::random();
-    serve(directory, core_config(options, seed), seed, None, name)
+    Ok(begun)
 }
 
 /// The last step before serving: from here on nothing that was in the directory is restored.

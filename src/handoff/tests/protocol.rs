@@ -27,21 +27,21 @@ use crate::handoff::snapshot::Snapshot;
 const LIMITS: Limits = Limits { max_age_ms: 120_000, memory: None };
 
 /// The master that comes after the writer.
-const NEXT: Incarnation = Incarnation(2);
+pub(super) const NEXT: Incarnation = Incarnation(2);
 
-fn open(path: &Path) -> HandoffDirectory {
+pub(super) fn open(path: &Path) -> HandoffDirectory {
     HandoffDirectory::open(path, Duration::ZERO).unwrap()
 }
 
 /// What a start would do, with its reason.
-fn would(path: &Path, policy: FailurePolicy) -> Result<(), Reason> {
+pub(super) fn would(path: &Path, policy: FailurePolicy) -> Result<(), Reason> {
     match decide(&look(path).unwrap(), policy, &LIMITS, CREATED_MS) {
         Decision::Restore => Ok(()),
         Decision::ServeEmpty(cause) | Decision::Refuse(cause) => Err(cause.reason),
     }
 }
 
-fn names(path: &Path) -> Vec<String> {
+pub(super) fn names(path: &Path) -> Vec<String> {
     let entries = fs::read_dir(path).unwrap();
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -49,7 +49,7 @@ fn names(path: &Path) -> Vec<String> {
     names
 }
 
-fn copy_tree(from: &Path, to: &Path) {
+pub(super) fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -68,7 +68,10 @@ fn a_roll_hands_over_everything_once() {
     assert_eq!(names(scratch.path()), ["READY", "last_shutdown", "lock"]);
     let mut directory = open(scratch.path());
     let snapshot = directory.claim().unwrap();
-    assert_eq!(names(scratch.path()), ["CLAIMED", "last_shutdown", "lock"]);
+    let claimed = names(scratch.path());
+    assert_eq!([&claimed[0], &claimed[2], &claimed[3]], ["CLAIMED", "last_shutdown", "lock"]);
+    // For the note that it serves.
+    assert!(claimed.len() == 4 && claimed[1].starts_with("WRITING-"), "{claimed:?}");
     assert_eq!(read_snapshot(&snapshot).unwrap(), [ranges(0), ranges(1)]);
     let mut merged = snapshot.merged(Deadline::NEVER).unwrap();
     let mut count = 0;
@@ -246,6 +249,35 @@ fn a_snapshot_that_was_taken_away_is_missing() {
     let scratch = handed_over();
     fs::remove_dir_all(scratch.path().join("READY")).unwrap();
     assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::Missing));
+}
+
+#[test]
+fn what_is_said_of_an_end_is_replaced_by_what_is_known_later_and_never_by_less() {
+    let last = |path: &Path| {
+        let found = look(path).unwrap();
+        found.last_shutdown.unwrap().sound().unwrap().result
+    };
+    let (interrupted, deadline) =
+        (ShutdownResult::Failed(Reason::Interrupted), ShutdownResult::Failed(Reason::Deadline));
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = serving(scratch.path(), WRITER);
+    directory.begin_leaving(CREATED_MS).unwrap();
+    assert_eq!(last(scratch.path()), interrupted);
+    directory.record_overdue(CREATED_MS).unwrap();
+    assert_eq!(last(scratch.path()), deadline);
+    directory.begin_leaving(CREATED_MS).unwrap();
+    assert_eq!(last(scratch.path()), deadline);
+    // What gets its name all the same is whole.
+    export(&directory, options()).unwrap();
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Ok(()));
+    directory.record_shutdown(&left(WRITER, ShutdownResult::Ok)).unwrap();
+    directory.record_overdue(CREATED_MS).unwrap();
+    assert_eq!(last(scratch.path()), ShutdownResult::Ok);
+    drop(directory);
+    // Whoever has not served has no end to tell of.
+    let directory = open(scratch.path());
+    directory.record_overdue(CREATED_MS).unwrap();
+    assert_eq!(last(scratch.path()), ShutdownResult::Ok);
 }
 
 #[test]

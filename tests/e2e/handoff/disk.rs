@@ -134,27 +134,71 @@ fn a_start_on_a_full_disk_waits_for_room() {
         let (status, body) = page_at(admin, "/ready");
         assert!(status == 503 && body.contains("No space left"), "{status} {body}");
     }
+    let told = process.log().lines().filter(|line| line.contains("begins empty")).count();
+    assert_eq!(told, 0, "{}", process.log());
     disk.empty();
     let ready = process.ready_path();
     process.wait_until("it serves", || ready.exists());
     empty_because(&Master::of(process), "none");
 }
 
-/// The snapshot is claimed before the disk turns out to be full. It is not restored later.
+/// A start that could not say that it serves claims nothing, so nothing is lost but time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_is_full_at_the_start_keeps_the_snapshot_until_there_is_room() {
+    let mut place = Place::new();
+    let Some(disk) = SmallDisk::mounted(&place) else { return };
+    let master = place.master(&[]);
+    place.add_store();
+    let client = place.client().await;
+    let values = Values::put(&client, 0..10).await;
+    place.leave(master);
+    disk.fill(0);
+    // One that gives up changes nothing either.
+    for ends in [true, false] {
+        let mut process = place.starting(&[]);
+        process.expect_error("does not serve");
+        let log = process.log_path();
+        let tells = || fs::read_to_string(&log).unwrap().contains("No space left");
+        process.wait_until("it says why it does not serve", tells);
+        assert!(place.directory().join("READY").exists());
+        if ends {
+            process.signal(libc::SIGTERM);
+            assert_eq!(process.ended().code(), Some(0));
+            continue;
+        }
+        disk.empty();
+        let ready = process.ready_path();
+        process.wait_until("it serves", || ready.exists());
+        let master = Master::of(process);
+        super::wait_until_confirmed(&master, 1);
+        values.check(&client).await;
+    }
+}
+
+/// The disk fills up behind the claim: room was made before it.
 #[test]
-fn a_disk_that_is_full_after_the_claim_makes_an_empty_start() {
+fn a_disk_that_is_full_after_the_claim_does_no_harm() {
+    let place = Place::new();
+    let Some(disk) = SmallDisk::mounted(&place) else { return };
+    place.leave(place.master(&[]));
+    // For the room, and nothing else.
+    disk.fill(1);
+    let master = place.master(&[]);
+    let (_, page) = master.page("/metrics");
+    assert!(page.contains("master_handoff_restore_result{result=\"ok\"} 1\n"), "{page}");
+}
+
+/// What a master has left unfinished does not keep the next one from its snapshot.
+#[test]
+fn a_disk_that_is_full_of_leftovers_is_made_room_on() {
     let place = Place::new();
     let Some(disk) = SmallDisk::mounted(&place) else { return };
     place.leave(place.master(&[]));
     disk.fill(0);
-    let (mut process, admin) = place.starting_elsewhere(&[]);
-    process.expect_error("does not serve");
-    refused_because(&mut process, admin, "No space left");
-    assert!(!place.directory().join("READY").exists());
-    disk.empty();
-    let ready = process.ready_path();
-    process.wait_until("it serves", || ready.exists());
-    empty_because(&Master::of(process), "aborted_previous");
+    fs::rename(disk.filler(), place.directory().join("WRITING-1")).unwrap();
+    let master = place.master(&[]);
+    let (_, page) = master.page("/metrics");
+    assert!(page.contains("master_handoff_restore_result{result=\"ok\"} 1\n"), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

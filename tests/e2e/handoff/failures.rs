@@ -197,6 +197,27 @@ fn a_snapshot_that_takes_too_long_is_given_up_and_the_reason_is_kept() {
     assert!(page.contains(line), "{page}");
 }
 
+/// However little time there is, the master says what that costs, also to the next one.
+#[test]
+fn a_master_without_time_to_leave_says_so_and_the_next_one_knows() {
+    let place = Place::new();
+    let mut master = place.master(&["--shutdown-deadline-sec", "1ms"]);
+    master.process.expect_error("no time to say how the master left");
+    master.process.signal(libc::SIGTERM);
+    assert_eq!(master.process.ended().code(), Some(0));
+    let log = master.process.log();
+    let told = log.lines().find(|line| line.contains("\"handoff_shutdown\":\"deadline\""));
+    assert!(
+        told.is_some_and(|line| line.contains("WARN") && line.contains("begins empty")),
+        "{log}"
+    );
+    assert!(!place.directory().join("READY").exists());
+    let reason = place.inspect()["reason"].as_str().unwrap().to_owned();
+    // A disk that is slow may not even get the word.
+    assert!(["deadline", "interrupted"].contains(&reason.as_str()), "{reason}");
+    empty_because(&place.master(&[]), &reason);
+}
+
 #[test]
 fn a_snapshot_that_takes_too_long_to_load_is_given_up() {
     let directory = tempfile::tempdir().unwrap();

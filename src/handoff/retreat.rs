@@ -1,0 +1,74 @@
+//! How a start that does not come to serve gives back what it has claimed.
+//!
+//! A snapshot may be restored once, because whoever serves it changes what it says. A start that has
+//! claimed it and served nothing has changed nothing: no client knows of it, and it has handed out
+//! no range. So the claim can be undone, by the same one rename, as long as this process says in the
+//! same step that it will never serve. A start that is killed undoes nothing.
+
+use std::sync::{Arc, Weak};
+
+use mooring_proto::Incarnation;
+
+use super::directory::{DirectoryError, Held};
+use super::{CLAIMED_NAME, READY_NAME, durable};
+
+/// How far a process has come with its directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Neither claimed nor serving.
+    Opened,
+    /// It has claimed a snapshot and does not serve yet.
+    Claimed,
+    /// It has given up to serve, for good.
+    Retreated,
+    /// It serves, or leaves.
+    Serving(Incarnation),
+}
+
+/// Undoes the claim of a start that is told to leave. It does not keep the directory locked.
+#[derive(Clone, Debug)]
+pub(crate) struct Retreat {
+    held: Weak<Held>,
+}
+
+/// What a retreat has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenBack {
+    /// Nothing was claimed: the directory is as it was.
+    Untouched,
+    /// The next start finds the snapshot as this one has found it, with the age that it has by then.
+    Snapshot,
+    /// Too late: the directory says that this master serves.
+    Serving,
+}
+
+impl Retreat {
+    pub(super) fn of(held: &Arc<Held>) -> Retreat {
+        Retreat { held: Arc::downgrade(held) }
+    }
+
+    /// Gives back what was claimed, unless the directory says already that this master serves. When
+    /// it returns anything else, this process can neither claim nor serve any more.
+    ///
+    /// # Errors
+    /// When the claim cannot be undone; then the snapshot counts as used up. The process can neither
+    /// claim nor serve any more.
+    pub(crate) fn give_back(&self) -> Result<GivenBack, DirectoryError> {
+        // A directory that is not held any more has its outcome.
+        let Some(held) = self.held.upgrade() else { return Ok(GivenBack::Untouched) };
+        let mut stage = held.stage();
+        match *stage {
+            Stage::Serving(_) => return Ok(GivenBack::Serving),
+            Stage::Opened | Stage::Retreated => {
+                *stage = Stage::Retreated;
+                return Ok(GivenBack::Untouched);
+            }
+            Stage::Claimed => *stage = Stage::Retreated,
+        }
+        // Another master may have found the claim meanwhile, and serve.
+        held.owns_lock().map_err(|cause| DirectoryError::NotOwner(cause.detail))?;
+        durable::rename(held.path(), &held.path().join(CLAIMED_NAME), READY_NAME)
+            .map_err(|source| held.failed("give the snapshot back", source))?;
+        Ok(GivenBack::Snapshot)
+    }
+}

@@ -1,0 +1,125 @@
+//! A start that does not come to serve, and what it had claimed.
+
+use std::cell::RefCell;
+use std::fs;
+use std::rc::Rc;
+
+use super::protocol::{NEXT, copy_tree, names, open, would};
+use super::sample::{CREATED_MS, begin, handed_over, ranges, read_snapshot};
+use crate::handoff::decide::{Decision, FailurePolicy, Limits, decide};
+use crate::handoff::directory::{ClaimError, DirectoryError, StartNote};
+use crate::handoff::durable::probe;
+use crate::handoff::found::look;
+use crate::handoff::reason::{Cause, Reason};
+use crate::handoff::retreat::GivenBack;
+use crate::handoff::snapshot::Snapshot;
+
+fn note() -> StartNote {
+    StartNote { incarnation: NEXT, now_wall_ms: CREATED_MS, outcome: "restored".to_owned() }
+}
+
+#[test]
+fn what_was_claimed_and_not_served_is_given_back_whole_and_with_its_age() {
+    let scratch = handed_over();
+    let mut directory = open(scratch.path());
+    let snapshot = directory.claim().unwrap();
+    read_snapshot(&snapshot).unwrap();
+    assert_eq!(directory.retreat().give_back().unwrap(), GivenBack::Snapshot);
+    drop(directory);
+    assert_eq!(names(scratch.path()), ["READY", "last_shutdown", "lock"]);
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Ok(()));
+    let snapshot = Snapshot::open(&scratch.path().join("READY")).unwrap();
+    assert_eq!(read_snapshot(&snapshot).unwrap(), [ranges(0), ranges(1)]);
+    // It is not younger by that.
+    let limits = Limits { max_age_ms: 10, memory: None };
+    let found = look(scratch.path()).unwrap();
+    let decision = decide(&found, FailurePolicy::ServeEmpty, &limits, CREATED_MS + 11);
+    assert!(
+        matches!(&decision, Decision::ServeEmpty(cause) if cause.reason == Reason::Stale),
+        "{decision:?}"
+    );
+}
+
+/// Wherever the process or the machine fails, the next start finds all of it or nothing, and whoever
+/// serves ends it for good.
+#[test]
+fn a_crash_while_it_is_given_back_leaves_it_ready_or_used_up() {
+    let scratch = handed_over();
+    let copies = tempfile::tempdir().unwrap();
+    let steps = Rc::new(RefCell::new(Vec::new()));
+    let (path, kept, seen) = (scratch.path().to_owned(), copies.path().to_owned(), steps.clone());
+    let mut directory = open(scratch.path());
+    directory.claim().unwrap();
+    probe::look_with(Some(Box::new(move |_| {
+        let copy = kept.join(seen.borrow().len().to_string());
+        copy_tree(&path, &copy);
+        seen.borrow_mut().push(copy);
+    })));
+    probe::step("claimed");
+    directory.retreat().give_back().unwrap();
+    probe::look_with(None);
+
+    let steps = Rc::try_unwrap(steps).unwrap().into_inner();
+    let outcomes: Vec<_> = steps.iter().map(|copy| would(copy, FailurePolicy::Refuse)).collect();
+    assert_eq!(outcomes, [Err(Reason::AbortedPrevious), Ok(()), Ok(())]);
+    for copy in steps {
+        let mut next = open(&copy);
+        if copy.join("READY").exists() {
+            next.claim().unwrap();
+        }
+        begin(&mut next, NEXT);
+        drop(next);
+        assert_eq!(names(&copy), ["lock", "serving"]);
+        assert_eq!(would(&copy, FailurePolicy::Refuse), Err(Reason::Killed));
+    }
+}
+
+#[test]
+fn a_start_that_has_turned_back_neither_claims_nor_serves_nor_refuses() {
+    for claims in [false, true] {
+        let scratch = handed_over();
+        let mut directory = open(scratch.path());
+        if claims {
+            directory.claim().unwrap();
+        }
+        let expected = if claims { GivenBack::Snapshot } else { GivenBack::Untouched };
+        assert_eq!(directory.retreat().give_back().unwrap(), expected);
+        assert_eq!(directory.retreat().give_back().unwrap(), GivenBack::Untouched);
+        assert!(matches!(
+            directory.claim(),
+            Err(ClaimError::Directory(DirectoryError::OutOfTurn(_)))
+        ));
+        assert!(matches!(directory.begin_serving(note()), Err(DirectoryError::OutOfTurn(_))));
+        let cause = Cause::new(Reason::Corrupt, "found too late");
+        assert!(matches!(directory.refuse(&cause, CREATED_MS), Err(DirectoryError::OutOfTurn(_))));
+        assert_eq!(names(scratch.path()), ["READY", "last_shutdown", "lock"]);
+        assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Ok(()));
+    }
+}
+
+#[test]
+fn a_master_that_serves_gives_nothing_back() {
+    let scratch = handed_over();
+    let mut directory = open(scratch.path());
+    directory.claim().unwrap();
+    let retreat = directory.retreat();
+    begin(&mut directory, NEXT);
+    assert_eq!(retreat.give_back().unwrap(), GivenBack::Serving);
+    assert_eq!(names(scratch.path()), ["lock", "serving"]);
+    // The lock goes with the directory, whoever still could turn back.
+    drop(directory);
+    assert_eq!(retreat.give_back().unwrap(), GivenBack::Untouched);
+    drop(open(scratch.path()));
+}
+
+/// With the lock gone, another master may have found the claim and serve by now.
+#[test]
+fn a_claim_that_another_master_may_have_found_is_used_up() {
+    let scratch = handed_over();
+    let mut directory = open(scratch.path());
+    directory.claim().unwrap();
+    fs::remove_file(scratch.path().join("lock")).unwrap();
+    assert!(matches!(directory.retreat().give_back(), Err(DirectoryError::NotOwner(_))));
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::AbortedPrevious));
+    assert!(directory.begin_serving(note()).is_err());
+}
