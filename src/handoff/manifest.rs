@@ -199,7 +199,8 @@ impl Manifest {
         format_of(bytes, MANIFEST_MAGIC)
     }
 
-    fn empty() -> Manifest {
+    /// One with nothing in it.
+    pub(super) fn empty() -> Manifest {
         Manifest {
             created_wall_ms: 0,
             incarnation: Incarnation(0),
@@ -214,10 +215,10 @@ impl Manifest {
 }
 
 /// One section: its tag, and how it is written and read.
-struct Section {
+pub(super) struct Section {
     tag: u16,
-    put: fn(&Manifest, &mut Vec<u8>),
-    take: fn(&mut Manifest, &mut Cursor<'_>) -> Option<()>,
+    pub(super) put: fn(&Manifest, &mut Vec<u8>),
+    pub(super) take: fn(&mut Manifest, &mut Cursor<'_>) -> Option<()>,
     /// It is left out when it would be empty.
     optional: bool,
 }
@@ -233,7 +234,7 @@ impl Section {
 }
 
 /// Every section of format 1, in the order in which they are written.
-const SECTIONS: [Section; 8] = [
+pub(super) const SECTIONS: [Section; 8] = [
     Section::always(1, codec::put_origin, codec::take_origin),
     Section::always(2, codec::put_times, codec::take_times),
     Section::always(3, codec::put_segments, codec::take_segments),
@@ -248,7 +249,8 @@ const SECTIONS: [Section; 8] = [
     },
 ];
 
-fn put_section(bytes: &mut Vec<u8>, tag: u16, content: &[u8]) {
+/// Appends a section.
+pub(super) fn put_section(bytes: &mut Vec<u8>, tag: u16, content: &[u8]) {
     bytes.extend_from_slice(&tag.to_le_bytes());
     // A longer one would be beyond the bound of the whole file, which its writer checks.
     bytes.extend_from_slice(&u32::try_from(content.len()).unwrap_or(u32::MAX).to_le_bytes());
@@ -261,7 +263,7 @@ fn section<'a>(cursor: &mut Cursor<'a>) -> Option<(u16, &'a [u8])> {
 }
 
 /// Fills in the length, and appends the checksum.
-fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
+pub(super) fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     let length = (bytes.len() + CHECKSUM_BYTES) as u64;
     bytes[PREAMBLE_BYTES..PREAMBLE_BYTES + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
     let checksum = crc32c::crc32c(&bytes);
@@ -281,10 +283,10 @@ fn sealed(bytes: &[u8]) -> Option<&[u8]> {
 /// The name of the file.
 pub(super) const MANIFEST_NAME: &str = "manifest";
 
-const LENGTH_BYTES: usize = 8;
-const CHECKSUM_BYTES: usize = 4;
+/// The length of the file, which stands behind the preamble.
+pub(super) const LENGTH_BYTES: usize = 8;
+
+/// The checksum, which is the end of the file.
+pub(super) const CHECKSUM_BYTES: usize = 4;
 
 const _: () = assert!(FORMAT == 1, "the sections above are those of format 1");
-
-#[cfg(test)]
-mod tests;

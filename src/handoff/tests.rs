@@ -1,6 +1,7 @@
 mod corruption;
 mod fixture;
 mod inspection;
+mod manifest;
 mod mixed;
 mod ownership;
 mod protocol;

@@ -1,9 +1,15 @@
+//! The manifest as bytes.
+
 use mooring_proto::message::segment::TransferEngine;
 
-use super::*;
-use crate::handoff::format::MANIFEST_BYTES_MAX;
+use super::sample;
+use crate::handoff::bytes::Cursor;
+use crate::handoff::error::ReadError;
+use crate::handoff::format::{FORMAT, MANIFEST_BYTES_MAX, MANIFEST_MAGIC, REQUIRED_TAG, preamble};
+use crate::handoff::manifest::{
+    CHECKSUM_BYTES, LENGTH_BYTES, Manifest, SECTIONS, put_section, seal,
+};
 use crate::handoff::reason::Reason;
-use crate::handoff::tests::sample;
 
 /// A manifest with a section more.
 fn with_section(manifest: &Manifest, tag: u16, content: &[u8]) -> Vec<u8> {
