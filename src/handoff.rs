@@ -89,6 +89,7 @@ mod manifest;
 mod memory;
 mod merge;
 mod notes;
+mod obstacle;
 mod reader;
 mod reason;
 mod record;
@@ -100,7 +101,7 @@ mod tests;
 mod writer;
 
 pub(crate) use ahead::ReadAhead;
-pub(crate) use clear::clear;
+pub(crate) use clear::{clear, clear_refusal};
 pub(crate) use deadline::Deadline;
 pub(crate) use decide::{Decision, FailurePolicy, Limits, decide};
 pub(crate) use directory::{

@@ -26,8 +26,8 @@ enum Action {
     /// Tell what the directory holds and what a start of a master would do with it; every file of a
     /// snapshot is checked, and nothing is changed, claimed or locked
     Inspect(InspectArgs),
-    /// Remove every snapshot, refusal and other record from the directory, so that the next start
-    /// of a master is an ordinary one; refused while a master holds it
+    /// Remove every snapshot, also a good one, every refusal and other record from the directory, so
+    /// that the next start of a master is an ordinary one; refused while a master holds it
     Clear(ClearArgs),
 }
 
@@ -66,6 +66,11 @@ struct ClearArgs {
     /// The handoff directory of a master
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+
+    /// Remove the record that a start has refused, and nothing else: the next start, or one that
+    /// waits, decides anew about the snapshot that is there, by all rules
+    #[arg(long)]
+    only_refusal: bool,
 }
 
 /// Looks or clears.
@@ -98,6 +103,16 @@ fn inspect(args: &InspectArgs) -> Result<ExitCode, CommandError> {
 }
 
 fn clear(args: &ClearArgs) -> Result<ExitCode, CommandError> {
+    if args.only_refusal {
+        let was_there = handoff::clear_refusal(&args.directory)
+            .map_err(|error| CommandError::Failed(error.to_string()))?;
+        let text = match was_there {
+            true => "removed refused; the next start decides anew about what is left",
+            false => "there is no refusal",
+        };
+        output::print_line(text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let removed =
         handoff::clear(&args.directory).map_err(|error| CommandError::Failed(error.to_string()))?;
     if removed.is_empty() {
@@ -122,9 +137,13 @@ fn as_json(found: &Inspection) -> Value {
         "bytes": found.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes),
         "format": found.snapshot.as_ref().and_then(|snapshot| snapshot.format),
         "held_ranges": totals.holds,
-        "would": found.decision.name(),
-        "reason": found.cause().map_or("ok", |cause| cause.reason.name()),
-        "detail": found.cause().map(|cause| cause.detail.as_str()),
+        "would": found.would(),
+        "reason": match &found.obstacle {
+            // As a start calls it that waits for the directory.
+            Some(_) => "directory_failed",
+            None => found.cause().map_or("ok", |cause| cause.reason.name()),
+        },
+        "detail": found.obstacle.as_deref().or(found.cause().map(|cause| cause.detail.as_str())),
         "shards": manifest.map_or(0, |manifest| manifest.shards.len()),
         "incarnation": manifest.map(|manifest| manifest.incarnation.to_string()),
         "version": manifest.map(|manifest| manifest.version.as_str()),
@@ -141,7 +160,14 @@ fn as_text(found: &Inspection) -> String {
     match found.held_by_pid {
         None => {
             let why = found.cause().map_or(String::new(), |cause| format!(": {cause}"));
-            rows.push(("a start would", format!("{decision}{why}")));
+            let outcome = format!("{decision}{why}");
+            match &found.obstacle {
+                Some(obstacle) => {
+                    rows.push(("a start would", format!("wait, not serving: {obstacle}")));
+                    rows.push(("without that", outcome));
+                }
+                None => rows.push(("a start would", outcome)),
+            }
         }
         Some(pid) => {
             let doing = match &found.serving {

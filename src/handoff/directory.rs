@@ -10,7 +10,7 @@ use std::time::Duration;
 use mooring_proto::Incarnation;
 
 use super::export::{Export, ExportFailure, ExportOptions};
-use super::found::{Found, look};
+use super::found::{Found, is_missing, look};
 use super::lock::{Lock, LockError};
 use super::notes::{
     self, LAST_SHUTDOWN_NAME, Note, POISON_NAME, PoisonNote, REFUSED_NAME, RefusedNote,
@@ -342,6 +342,13 @@ impl HandoffDirectory {
         })
     }
 
+    /// Removes a recorded refusal; gives whether there was one.
+    pub(super) fn clear_refusal(&self) -> Result<bool, DirectoryError> {
+        let Some(path) = self.void(REFUSED_NAME)? else { return Ok(false) };
+        durable::delete(&path).map_err(|source| self.failed("delete the refusal", source))?;
+        Ok(true)
+    }
+
     fn void(&self, name: &str) -> Result<Option<PathBuf>, DirectoryError> {
         durable::make_void(self.path(), name)
             .map_err(|source| self.failed(&format!("void {name}"), source))
@@ -399,7 +406,7 @@ impl Held {
         let detail = match self.lock.is_in_place() {
             Ok(true) => return Ok(()),
             Ok(false) if self.is_gone() => gone(&self.path),
-            Ok(false) => LOCK_REPLACED.to_owned(),
+            Ok(false) => LOCK_GONE.to_owned(),
             Err(error) => format!("the lock cannot be checked: {error}"),
         };
         Err(Cause::new(Reason::SkippedNotOwner, detail))
@@ -414,28 +421,33 @@ impl Held {
     pub(super) fn check_or_poison(&self, incarnation: Incarnation) -> Result<(), ExportFailure> {
         self.check(incarnation).map_err(|cause| {
             if !self.is_gone() {
-                self.poison(incarnation, &cause.detail);
+                self.poison(incarnation, &cause);
             }
             ExportFailure { cause }
         })
     }
 
     /// Leaves POISON, so that no start restores what two masters may have written.
-    pub(super) fn poison(&self, incarnation: Incarnation, found: &str) {
+    pub(super) fn poison(&self, incarnation: Incarnation, cause: &Cause) {
+        let found = cause.detail.as_str();
         let note = PoisonNote { incarnation, found: found.to_owned() };
+        let told = match cause.reason {
+            Reason::SkippedNotOwner => "the handoff directory is not this master's any more",
+            _ => "another master has used the handoff directory",
+        };
         match self.write_note(POISON_NAME, &note) {
             Ok(()) => tracing::error!(
                 handoff_write = "poisoned",
                 directory = %self.path.display(),
                 found,
-                "another master has used the handoff directory"
+                "{told}"
             ),
             Err(error) => tracing::error!(
                 handoff_write = "poison_failed",
                 directory = %self.path.display(),
                 found,
                 %error,
-                "another master has used the handoff directory"
+                "{told}"
             ),
         }
     }
@@ -477,9 +489,5 @@ impl Refusal {
     }
 }
 
-fn is_missing(path: &Path) -> bool {
-    let found = std::fs::symlink_metadata(path);
-    matches!(found, Err(error) if error.kind() == io::ErrorKind::NotFound)
-}
-
-const LOCK_REPLACED: &str = "the lock file was removed or replaced";
+const LOCK_GONE: &str = "the lock file was removed or replaced while the master served, so another \
+                         master may have used the directory meanwhile";

@@ -9,8 +9,9 @@
 //! machine fails before the sync has returned. And when a sync fails, it is not known which of the
 //! two states the disk has: the caller must treat the step as neither done nor undone.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Makes a directory and those that lead to it. When it returns, all of them last.
@@ -57,9 +58,9 @@ pub(super) fn replace_file(directory: &Path, name: &str, content: &[u8]) -> io::
 }
 
 /// Writes a file that does not exist yet. When it returns, its content lasts, but its name only
-/// once the directory is synced.
+/// once the directory is synced. Only the user of the master may read it.
 pub(super) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = File::create_new(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     step("make a file");
     file.write_all(content)?;
     step("write a file");

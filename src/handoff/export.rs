@@ -1,7 +1,7 @@
 //! A snapshot that is being written.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -85,7 +85,10 @@ impl Export {
         options: ExportOptions,
     ) -> Result<Export, ExportFailure> {
         let path = held.path().join(durable::temporary_name());
-        fs::create_dir(&path)
+        // Keys say what was asked of a model: they are for the user of the master alone.
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
             .map_err(|error| write_failed(format_args!("make {}", path.display()), &error))?;
         durable::step("make the snapshot");
         let files = Mutex::new(vec![None; options.shards as usize]);
@@ -198,7 +201,7 @@ impl Export {
             (Ok(()), Ok(())) => return Ok(()),
             (Err(failure), _) => failure,
             (Ok(()), Err(cause)) => {
-                self.held.poison(self.incarnation, &cause.detail);
+                self.held.poison(self.incarnation, &cause);
                 ExportFailure { cause }
             }
         };

@@ -139,6 +139,6 @@ fn bytes_of_files(path: &Path) -> u64 {
     entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum()
 }
 
-fn is_missing(path: &Path) -> bool {
+pub(super) fn is_missing(path: &Path) -> bool {
     matches!(fs::symlink_metadata(path), Err(error) if error.kind() == ErrorKind::NotFound)
 }

@@ -11,7 +11,7 @@ use super::manifest::{Manifest, Totals};
 use super::notes::{Note, ServingNote, ShutdownNote};
 use super::reason::Cause;
 use super::snapshot::Snapshot;
-use super::{CLAIMED_NAME, READY_NAME};
+use super::{CLAIMED_NAME, READY_NAME, obstacle};
 
 /// What a look at a directory gives.
 #[derive(Clone, Debug)]
@@ -21,8 +21,11 @@ pub(crate) struct Inspection {
     pub(crate) state: &'static str,
     /// The snapshot, ready or claimed, if there is one.
     pub(crate) snapshot: Option<SnapshotFound>,
-    /// What a start would do. A start waits before that for a master that holds the lock.
+    /// What a start would do. A start waits before that for a master that holds the lock, and until
+    /// there is no obstacle.
     pub(crate) decision: Decision,
+    /// Why a start could not use the directory as it is.
+    pub(crate) obstacle: Option<String>,
     /// The process that holds the lock, if there is one and the system tells.
     pub(crate) held_by_pid: Option<u32>,
     /// The master that serves or was killed.
@@ -46,7 +49,13 @@ pub(crate) fn inspect(
     verify(&mut found.ready, &path.join(READY_NAME));
     verify(&mut found.claimed, &path.join(CLAIMED_NAME));
     let decision = decide(&found, policy, limits, now_wall_ms);
+    let obstacle = obstacle::before_a_look(path).or_else(|| match found.refused {
+        // It needs no other note.
+        Some(_) => None,
+        None => obstacle::before_a_note(path),
+    });
     Ok(Inspection {
+        obstacle,
         state: state(&found),
         decision,
         held_by_pid: Lock::holder(path),
@@ -76,7 +85,12 @@ impl Inspection {
         Some((after_ms as f64 - ahead_ms as f64) / 1e3)
     }
 
-    /// Why a start would not restore.
+    /// What a start would do, by its name in logs and JSON; `wait` until there is no obstacle.
+    pub(crate) fn would(&self) -> &'static str {
+        if self.obstacle.is_some() { "wait" } else { self.decision.name() }
+    }
+
+    /// Why a start would not restore, if nothing is in its way.
     pub(crate) fn cause(&self) -> Option<&Cause> {
         self.decision.cause()
     }

@@ -302,7 +302,10 @@ fn refuse(
     admin.note(|progress| {
         progress.state = StartState::Refused;
         let path = path.display();
-        progress.reason = Some(format!("{cause}; `mooring handoff clear {path}` ends this"));
+        progress.reason = Some(format!(
+            "{cause}; `mooring handoff clear {path}` ends this and deletes what is there, with \
+             --only-refusal it is judged anew"
+        ));
         progress.handoff.get_or_insert_default().restore.result = name;
     });
     tracing::error!(
@@ -310,7 +313,8 @@ fn refuse(
         reason = name,
         detail = cause.detail,
         directory = %path.display(),
-        "the master does not serve before `mooring handoff clear` was run on the directory"
+        "the master does not serve before `mooring handoff clear` was run on the directory; it deletes \
+         what is there, or with --only-refusal lets a start judge it anew"
     );
     Ok(Attempt::Refused(refusal))
 }

@@ -70,6 +70,26 @@ fn a_look_finds_damage_that_only_reading_shows() {
 }
 
 #[test]
+fn a_look_tells_what_would_keep_a_start_from_the_directory() {
+    let scratch = handed_over();
+    let path = scratch.path();
+    assert_eq!(look(path).would(), "restore");
+    fs::create_dir(path.join("serving")).unwrap();
+    let found = look(path);
+    assert_eq!((found.would(), found.state), ("wait", "ready"));
+    assert!(found.obstacle.unwrap().contains("serving is a directory"));
+    fs::remove_dir(path.join("serving")).unwrap();
+    fs::remove_file(path.join("lock")).unwrap();
+    assert_eq!(look(path).would(), "restore");
+    for (kind, impostor) in crate::regular_file::impostors("lock") {
+        let found = look(impostor.path());
+        assert_eq!(found.would(), "wait", "{kind}");
+        let obstacle = found.obstacle.unwrap();
+        assert!(obstacle.starts_with("lock ") && obstacle.contains(kind), "{obstacle}");
+    }
+}
+
+#[test]
 fn each_state_has_its_name() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path();

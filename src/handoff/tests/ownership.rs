@@ -7,7 +7,7 @@ use std::time::Duration;
 use mooring_proto::Incarnation;
 
 use super::sample::{
-    CREATED_MS, WRITER, export, handed_over, left, manifest, options, serving, write_shards,
+    CREATED_MS, WRITER, begin, export, handed_over, left, manifest, options, serving, write_shards,
 };
 use crate::handoff::decide::{Decision, FailurePolicy, Limits, decide};
 use crate::handoff::directory::{DirectoryError, HandoffDirectory, OpenError};
@@ -142,6 +142,44 @@ fn a_master_that_appears_while_the_snapshot_is_written_prevents_it() {
     assert_eq!(failure.cause.reason, Reason::SkippedNotOwner);
     assert!(!scratch.path().join("READY").exists());
     assert_eq!(reason_of_start(scratch.path()), Some(Reason::Poisoned));
+}
+
+#[test]
+fn a_directory_of_something_else_is_left_alone() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path();
+    assert!(crate::handoff::clear(path).unwrap().is_empty());
+    assert_eq!(fs::read_dir(path).unwrap().count(), 0);
+    fs::write(path.join("letters"), "").unwrap();
+    let errors = [
+        crate::handoff::clear(path).unwrap_err(),
+        crate::handoff::clear_refusal(path).unwrap_err(),
+    ];
+    for error in errors {
+        let text = error.to_string();
+        assert!(text.contains("no handoff directory") && text.contains("`letters`"), "{text}");
+    }
+    // A lock of another program keeps what that has written into it.
+    fs::write(path.join("lock"), "not a process").unwrap();
+    assert!(crate::handoff::clear(path).unwrap().is_empty());
+    assert_eq!(fs::read(path.join("lock")).unwrap(), b"not a process");
+    assert_eq!(fs::read_dir(path).unwrap().count(), 2);
+}
+
+#[test]
+fn only_the_user_of_the_master_may_read_what_it_leaves() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = handed_over();
+    let names = ["READY", "READY/manifest", "READY/shard-0000", "last_shutdown", "lock"];
+    let mut directory = HandoffDirectory::open(scratch.path(), Duration::ZERO).unwrap();
+    for name in names {
+        let mode = fs::metadata(scratch.path().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name}: {mode:o}");
+    }
+    directory.claim().unwrap();
+    begin(&mut directory, OTHER);
+    let mode = fs::metadata(scratch.path().join("serving")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
 }
 
 #[test]

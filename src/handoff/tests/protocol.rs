@@ -414,6 +414,33 @@ fn a_refusal_outlives_restarts_and_another_policy_until_it_is_cleared() {
     assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::None));
 }
 
+/// What was in the way may be gone, as memory that was short. Then the snapshot is as good as for a
+/// start that comes late, and no better.
+#[test]
+fn a_refusal_alone_can_be_cleared_and_all_rules_hold_for_the_snapshot_that_stays() {
+    let scratch = handed_over();
+    assert!(!crate::handoff::clear_refusal(scratch.path()).unwrap());
+    let refusal =
+        open(scratch.path()).refuse(&Cause::new(Reason::Memory, "short"), CREATED_MS).unwrap();
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::Memory));
+    assert!(crate::handoff::clear_refusal(scratch.path()).unwrap());
+    assert!(refusal.was_cleared());
+    assert_eq!(names(scratch.path()), ["READY", "last_shutdown", "lock"]);
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Ok(()));
+    let late = CREATED_MS + LIMITS.max_age_ms + 1;
+    let decision = decide(&look(scratch.path()).unwrap(), FailurePolicy::Refuse, &LIMITS, late);
+    assert!(
+        matches!(&decision, Decision::Refuse(cause) if cause.reason == Reason::Stale),
+        "{decision:?}"
+    );
+    // One that was claimed is used up, whoever has refused after it.
+    let mut directory = open(scratch.path());
+    directory.claim().unwrap();
+    directory.refuse(&Cause::new(Reason::Corrupt, "damaged"), CREATED_MS).unwrap();
+    assert!(crate::handoff::clear_refusal(scratch.path()).unwrap());
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::AbortedPrevious));
+}
+
 #[test]
 fn a_refusal_that_cannot_be_read_is_one_all_the_same() {
     let scratch = handed_over();

@@ -23,7 +23,7 @@ pub(crate) struct HandoffArgs {
     pub(in crate::master) handoff_max_age_sec: Duration,
 
     /// What a start does when a handoff was expected and cannot be used: serve_empty, or refuse to
-    /// serve until an operator runs `mooring handoff clear`
+    /// serve, this process and each later one, until an operator runs `mooring handoff clear`
     #[arg(long, default_value_t = FailurePolicy::ServeEmpty, value_name = "POLICY")]
     #[arg(help_heading = "Restart")]
     pub(in crate::master) handoff_failure_policy: FailurePolicy,

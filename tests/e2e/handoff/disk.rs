@@ -160,7 +160,9 @@ async fn a_disk_that_is_full_at_the_start_keeps_the_snapshot_until_there_is_room
         let log = process.log_path();
         let tells = || fs::read_to_string(&log).unwrap().contains("No space left");
         process.wait_until("it says why it does not serve", tells);
-        assert!(place.directory().join("READY").exists());
+        let told = place.inspect();
+        assert_eq!((&told["would"], &told["reason"]), (&"wait".into(), &"directory_failed".into()));
+        assert_eq!(told["state"], "ready", "{told}");
         if ends {
             process.signal(libc::SIGTERM);
             assert_eq!(process.ended().code(), Some(0));
@@ -216,8 +218,10 @@ async fn a_read_only_directory_is_waited_for_and_keeps_its_snapshot() {
     let log = process.log_path();
     let tells = || fs::read_to_string(&log).unwrap().contains("Read-only file system");
     process.wait_until("it says why it does not serve", tells);
-    assert_eq!(place.inspect()["would"], "restore");
+    let told = place.inspect();
+    assert_eq!((&told["would"], &told["state"]), (&"wait".into(), &"ready".into()), "{told}");
     disk.make_read_only(false);
+    assert_eq!(place.inspect()["would"], "restore");
     let ready = process.ready_path();
     process.wait_until("it serves", || ready.exists());
     let master = Master::of(process);

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use super::Values;
 use super::place::Place;
-use crate::harness::{Master, Process, mooring, page_at};
+use crate::harness::{Master, Process, mooring, page_at, run};
 
 /// The reason why a master began empty, as its metrics and its log say.
 pub(super) fn empty_because(master: &Master, reason: &str) {
@@ -166,6 +166,32 @@ fn a_refusal_outlives_the_process_until_an_operator_clears_the_directory() {
     let ready = second.ready_path();
     second.wait_until("it serves", || ready.exists());
     empty_because(&Master::of(second), "none");
+}
+
+/// What was in the way is gone: the snapshot is judged anew, and is as good as it was.
+#[test]
+fn a_refusal_that_is_cleared_alone_leaves_the_snapshot_to_the_next_start() {
+    let place = Place::new();
+    place.leave(place.master(&[]));
+    let strict = ["--handoff-failure-policy", "refuse", "--handoff-max-age-sec", "1ms"];
+    let (mut first, admin) = place.starting_elsewhere(&strict);
+    first.expect_error("does not serve");
+    refused_because(&mut first, admin, "stale");
+    refused_because(&mut first, admin, "--only-refusal");
+    let directory = place.directory();
+    let clear = ["handoff", "clear", "--only-refusal", directory.to_str().unwrap()];
+    assert!(run(&clear).status.success());
+    // It waits, judges anew, and comes to the same.
+    let refusal = directory.join("refused");
+    first.wait_until("it refuses again", || refusal.exists());
+    first.signal(libc::SIGTERM);
+    assert_eq!(first.ended().code(), Some(0));
+    assert_eq!(place.inspect()["would"], "refuse");
+    assert!(run(&clear).status.success());
+    assert!(directory.join("READY").exists());
+    let master = place.master(&[]);
+    let (_, page) = master.page("/metrics");
+    assert!(page.contains("master_handoff_restore_result{result=\"ok\"} 1\n"), "{page}");
 }
 
 #[test]

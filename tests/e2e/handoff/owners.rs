@@ -11,7 +11,11 @@ use crate::harness::Master;
 const SHORT_LEASE: [&str; 2] = ["--default-kv-lease-ttl", "50ms"];
 
 fn leaves(master: &mut Master, write: &str) {
-    for error in ["another master has used the handoff directory", "cannot say how it left"] {
+    for error in [
+        "another master has used the handoff directory",
+        "the handoff directory is not this master's",
+        "cannot say how it left",
+    ] {
         master.process.expect_error(error);
     }
     master.process.signal(libc::SIGTERM);
