@@ -3,6 +3,7 @@
 
 pub(crate) mod connections;
 mod exposition;
+pub(crate) mod guard;
 mod handoff;
 #[cfg(debug_assertions)]
 mod hang;
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 use mooring_proto::message::session::{VERSION, VERSION_MIN};
@@ -108,26 +110,36 @@ impl Admin {
 ///
 /// # Errors
 /// If the socket is of no use, or there is no thread.
-pub(crate) fn start(socket: TcpListener, admin: Arc<Admin>) -> io::Result<()> {
+pub(crate) fn start(
+    socket: TcpListener,
+    admin: Arc<Admin>,
+    connections_max: usize,
+) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let socket = {
         let _inside = runtime.enter();
         tokio::net::TcpListener::from_std(socket)?
     };
-    let pages = Router::new()
+    // Behind the others: whoever asks for thousands of pages keeps out nobody who asks for these.
+    let slow = Router::new()
         .merge(mooncake::pages())
-        .route("/health", get(mooncake::health))
-        .route("/ready", get(ready))
         .route("/metrics", get(metrics_page))
         .route("/status", get(status::page))
+        .route_layer(from_fn_with_state(guard::turns(), guard::take_turns));
+    let pages = slow
+        .route("/health", get(mooncake::health))
+        .route("/ready", get(ready))
         .route("/version", get(version))
         .route("/log_level", get(log_level::get).put(log_level::put).delete(log_level::delete));
     #[cfg(debug_assertions)]
     let pages = pages.route("/debug/hang", axum::routing::post(hang::hang));
-    let pages = pages.with_state(admin).into_make_service_with_connect_info::<Peer>();
+    let pages = pages
+        .layer(from_fn(guard::refuse_foreign_changes))
+        .with_state(admin)
+        .into_make_service_with_connect_info::<Peer>();
     let serve = async move {
-        if let Err(error) = axum::serve(Connections::new(socket), pages).await {
+        if let Err(error) = axum::serve(Connections::new(socket, connections_max), pages).await {
             tracing::error!(%error, "the admin pages are gone");
         }
     };

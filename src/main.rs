@@ -10,6 +10,7 @@ mod cli;
 mod command;
 mod config;
 mod demo;
+mod descriptors;
 mod frontend;
 mod handoff;
 mod logging;

@@ -12,17 +12,18 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, RawQuery, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use crate::admin::connections::Connections;
-use crate::admin::query;
+use crate::admin::{guard, query};
 
-/// Serves the store until the process ends. Must be called inside a tokio runtime.
+/// Serves the store until the process ends, with so many connections. Must be called inside a tokio runtime.
 ///
 /// # Errors
 /// If the socket is of no use.
-pub(crate) fn start(socket: TcpListener) -> io::Result<()> {
+pub(crate) fn start(socket: TcpListener, connections_max: usize) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let socket = tokio::net::TcpListener::from_std(socket)?;
     let pages = Router::new()
@@ -31,9 +32,10 @@ pub(crate) fn start(socket: TcpListener) -> io::Result<()> {
         .fallback(nothing)
         .method_not_allowed_fallback(nothing)
         .layer(DefaultBodyLimit::max(VALUE_BYTES_MAX))
+        .layer(from_fn(guard::refuse_foreign_changes))
         .with_state(Arc::new(Store::default()));
     tokio::spawn(async move {
-        if let Err(error) = axum::serve(Connections::new(socket), pages).await {
+        if let Err(error) = axum::serve(Connections::new(socket, connections_max), pages).await {
             tracing::error!(%error, "the metadata store is gone");
         }
     });

@@ -15,7 +15,7 @@ use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Instant, Sleep, timeout};
+use tokio::time::{Instant, Sleep};
 
 /// A listener whose connections end when no answer goes out on them for a while, and when others want
 /// their places.
@@ -25,9 +25,9 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Must be called inside a tokio runtime.
-    pub(crate) fn new(socket: TcpListener) -> Connections {
-        Connections { socket, places: Places::new(CONNECTIONS_MAX) }
+    /// With so many places. Must be called inside a tokio runtime.
+    pub(crate) fn new(socket: TcpListener, places: usize) -> Connections {
+        Connections { socket, places: Places::new(places) }
     }
 }
 
@@ -56,9 +56,12 @@ impl Connected<IncomingStream<'_, Connections>> for Peer {
 }
 
 /// The places of connections. Whoever comes when all are taken gets that of the connection which has
-/// had no answer for longest: whoever asks nothing can't keep out those who do.
+/// had no answer for longest: whoever asks nothing can't keep out those who do. It does not wait until
+/// that one has left, unless as many are leaving as there are places.
 struct Places {
-    free: Arc<Semaphore>,
+    count: usize,
+    /// For those that have a place and for those that are leaving.
+    open: Arc<Semaphore>,
     taken: Arc<Mutex<Taken>>,
 }
 
@@ -71,25 +74,23 @@ struct Taken {
 
 impl Places {
     fn new(count: usize) -> Places {
-        Places { free: Arc::new(Semaphore::new(count)), taken: Arc::default() }
+        Places { count, open: Arc::new(Semaphore::new(2 * count)), taken: Arc::default() }
     }
 
-    /// A place, as soon as somebody leaves one.
+    /// A place, at once in all but the worst case.
     async fn take(&self) -> Place {
-        let free = loop {
-            match self.free.clone().try_acquire_owned() {
-                Ok(free) => break Some(free),
-                Err(_) => self.lock().evict_oldest(),
-            }
-            // One that is just being answered leaves when it is, so that it may be another's turn.
-            match timeout(LEAVE_TIME, self.free.clone().acquire_owned()).await {
-                Ok(free) => break free.ok(),
-                Err(_) => continue,
-            }
-        };
         let (sender, evicted) = oneshot::channel();
-        let number = self.lock().add(sender);
-        Place { number, evicted, taken: self.taken.clone(), _free: free }
+        let number = {
+            let mut taken = self.lock();
+            if taken.by_age.len() >= self.count {
+                taken.evict_oldest();
+            }
+            taken.add(sender)
+        };
+        let mut place = Place { number, evicted, taken: self.taken.clone(), _open: None };
+        // One that is just being answered leaves when it is. It is never closed.
+        place._open = self.open.clone().acquire_owned().await.ok();
+        place
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -122,7 +123,8 @@ struct Place {
     number: u64,
     evicted: oneshot::Receiver<()>,
     taken: Arc<Mutex<Taken>>,
-    _free: Option<OwnedSemaphorePermit>,
+    /// Held for as long as the connection is open.
+    _open: Option<OwnedSemaphorePermit>,
 }
 
 impl Place {
@@ -238,12 +240,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
 
 /// As long as a request on the QUIC port may take to come; every page is made in less.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Many times the probes and scrapers of one process, and few beside the files that it may open.
-const CONNECTIONS_MAX: usize = 256;
-
-/// A connection that waits for a request notices at once that it has to leave.
-const LEAVE_TIME: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {

@@ -29,6 +29,6 @@ mod socket;
 mod writing;
 
 pub(crate) use counters::{FunctionCounters, MooncakeCounters};
-pub(crate) use listener::{CONNECTIONS_MAX, MooncakeListener, MooncakeOptions};
+pub(crate) use listener::{MooncakeListener, MooncakeOptions};
 pub(crate) use probe::probe;
 pub(crate) use socket::bind;

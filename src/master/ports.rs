@@ -9,6 +9,7 @@ use mooring_proto::ClientId;
 use super::OpenedQuic;
 use super::options::MasterOptions;
 use crate::command::CommandError;
+use crate::descriptors::MOONCAKE_MAX;
 use crate::frontend::Context;
 use crate::frontend::mooncake::{MooncakeListener, MooncakeOptions};
 use crate::frontend::quic::{self, Listener, ListenerOptions, Probe};
@@ -98,9 +99,16 @@ pub(super) fn start_mooncake(
     socket: Option<TcpListener>,
     context: &Arc<Context>,
     options: MooncakeOptions,
+    connections_max: usize,
 ) -> Result<Option<MooncakeListener>, CommandError> {
     let Some(socket) = socket else { return Ok(None) };
-    let listener = MooncakeListener::start(context.clone(), socket, options);
+    if connections_max < MOONCAKE_MAX {
+        tracing::info!(
+            connections_max,
+            "the limit of open files leaves room for so many connections of clients of Mooncake"
+        );
+    }
+    let listener = MooncakeListener::start(context.clone(), socket, options, connections_max);
     listener.map(Some).map_err(|error| cannot_serve(&error))
 }
 
@@ -110,13 +118,14 @@ pub(super) fn start_mooncake(
 /// If the socket is of no use.
 pub(super) fn start_metadata(
     socket: Option<TcpListener>,
+    connections_max: usize,
 ) -> Result<Option<SocketAddr>, CommandError> {
-    started(socket, metadata_store::start)
+    started(socket, |socket| metadata_store::start(socket, connections_max))
 }
 
 fn started(
     socket: Option<TcpListener>,
-    start: fn(TcpListener) -> io::Result<()>,
+    start: impl FnOnce(TcpListener) -> io::Result<()>,
 ) -> Result<Option<SocketAddr>, CommandError> {
     let Some(socket) = socket else { return Ok(None) };
     let address = socket.local_addr().map_err(|error| cannot_serve(&error))?;

@@ -22,6 +22,7 @@ use super::supervisor::Supervisor;
 use super::turning_back::TurningBack;
 use crate::admin::{self, Admin};
 use crate::command::CommandError;
+use crate::descriptors::Shares;
 use crate::frontend::Context;
 use crate::frontend::mooncake::MooncakeListener;
 use crate::frontend::quic;
@@ -38,7 +39,9 @@ pub(super) async fn serve(
     ports::warn_of_buffers(opened.as_ref());
     let metrics = admin_socket.local_addr().map_err(|error| cannot_serve(&error))?;
     let admin = Admin::new();
-    admin::start(admin_socket, admin.clone()).map_err(|error| cannot_serve(&error))?;
+    let shares = Shares::of_process();
+    admin::start(admin_socket, admin.clone(), shares.pages)
+        .map_err(|error| cannot_serve(&error))?;
 
     let supervisor = Arc::new(Supervisor::from_environment());
     let rpc = opened.as_ref().map(|opened| &opened.rpc);
@@ -67,11 +70,11 @@ pub(super) async fn serve(
         None => None,
     }
     .unzip();
-    let mooncake = ports::start_mooncake(mooncake, &context, options.mooncake)?;
+    let mooncake = ports::start_mooncake(mooncake, &context, options.mooncake, shares.mooncake)?;
     let ports = Ports {
         quic: quic.as_ref().map(Quic::address).transpose()?,
         mooncake: mooncake.as_ref().map(MooncakeListener::local_address),
-        metadata: ports::start_metadata(metadata)?,
+        metadata: ports::start_metadata(metadata, shares.pages)?,
         metrics,
     };
     let listener = quic.as_ref().map(|quic| quic.listener.clone());

@@ -72,7 +72,8 @@ impl Process {
         Process::spawn(called(program, arguments))
     }
 
-    fn spawn(mut command: Command) -> Process {
+    /// Starts a server by a command of the caller's own, and does not wait.
+    pub(crate) fn spawn(mut command: Command) -> Process {
         let directory = tempfile::tempdir().unwrap();
         let log = File::create(directory.path().join("log")).unwrap();
         let child = command

@@ -6,6 +6,7 @@ mod bench;
 mod commands;
 mod config;
 mod demo;
+mod descriptors;
 mod early_signals;
 mod exposition;
 mod handoff;

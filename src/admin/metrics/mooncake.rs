@@ -6,7 +6,7 @@ use mooring_proto::mooncake::Function;
 
 use super::super::exposition::Exposition;
 use crate::frontend::Context;
-use crate::frontend::mooncake::{CONNECTIONS_MAX, FunctionCounters};
+use crate::frontend::mooncake::FunctionCounters;
 
 /// How one figure of a function is read.
 type Figure = fn(&FunctionCounters) -> u64;
@@ -21,7 +21,7 @@ pub(super) fn families(page: &mut Exposition, context: &Context) {
     page.gauge(
         "mooring_mooncake_connections_max",
         "Above this number further ones are refused.",
-        CONNECTIONS_MAX,
+        counters.connections_max.load(Ordering::Relaxed),
     );
     let (kept_bytes, kept_bytes_max) = counters.kept_bytes();
     page.gauge(

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use mooring_proto::mooncake::Function;
 
+use crate::descriptors::MOONCAKE_MAX;
 use crate::frontend::budget::Budget;
 use crate::frontend::counters::{BatchCounters, Counter};
 use crate::frontend::histogram::Histogram;
@@ -32,6 +33,8 @@ pub(crate) struct MooncakeCounters {
     told_other_fleet: AtomicBool,
     /// Connections that are open now.
     pub(crate) open: AtomicUsize,
+    /// As many may be open.
+    pub(crate) connections_max: AtomicUsize,
     /// Connections that were accepted.
     pub(crate) connections: Counter,
     /// Connections that were refused for want of room.
@@ -54,6 +57,7 @@ impl Default for MooncakeCounters {
             budget: Budget::new(ALL_BYTES_MAX),
             told_other_fleet: AtomicBool::new(false),
             open: AtomicUsize::new(0),
+            connections_max: AtomicUsize::new(MOONCAKE_MAX),
             connections: Counter::default(),
             connections_refused: Counter::default(),
             overloaded: Counter::default(),
@@ -68,6 +72,11 @@ impl MooncakeCounters {
     /// The counters of one function.
     pub(crate) fn function(&self, function: Function) -> &FunctionCounters {
         &self.functions[function as usize]
+    }
+
+    /// Whether as many connections are open as may be.
+    pub(crate) fn is_full(&self) -> bool {
+        self.open.load(Ordering::Relaxed) >= self.connections_max.load(Ordering::Relaxed)
     }
 
     /// The bytes of requests and replies of all connections.

@@ -55,7 +55,7 @@ pub(crate) struct MooncakeListener {
 }
 
 impl MooncakeListener {
-    /// Serves a socket that is bound already. Must be called inside a tokio runtime.
+    /// Serves a socket that is bound already, with so many connections at the most. Must be called inside a tokio runtime.
     ///
     /// # Errors
     /// If the socket is of no use.
@@ -63,7 +63,9 @@ impl MooncakeListener {
         context: Arc<Context>,
         socket: TcpListener,
         options: MooncakeOptions,
+        connections_max: usize,
     ) -> io::Result<MooncakeListener> {
+        context.mooncake.connections_max.store(connections_max, Ordering::Relaxed);
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         let socket = tokio::net::TcpListener::from_std(socket)?;
@@ -109,10 +111,17 @@ async fn accept(socket: tokio::net::TcpListener, shared: Arc<Shared>) {
                 continue;
             }
         };
-        if shared.context.mooncake.open.load(Ordering::Relaxed) >= CONNECTIONS_MAX
-            || !prepare(&stream)
-        {
-            shared.context.mooncake.connections_refused.increment();
+        let counters = &shared.context.mooncake;
+        if counters.is_full() {
+            counters.connections_refused.increment();
+            tracing::warn!(
+                open = counters.open.load(Ordering::Relaxed),
+                "a client of Mooncake is refused a connection: as many are open as may be"
+            );
+            continue;
+        }
+        if !prepare(&stream) {
+            counters.connections_refused.increment();
             continue;
         }
         shared.context.mooncake.connections.increment();
@@ -132,9 +141,6 @@ fn prepare(stream: &TcpStream) -> bool {
     let socket = socket2::SockRef::from(stream);
     stream.set_nodelay(true).is_ok() && socket.set_tcp_keepalive(&keep_alive).is_ok()
 }
-
-/// Each client keeps up to a hundred connections, so this is room for some hundred busy clients.
-pub(crate) const CONNECTIONS_MAX: usize = 32_768;
 
 /// Short beside the second that a client waits between two attempts.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);

@@ -1,0 +1,85 @@
+//! How many files and connections the process may have open, and who gets how many of them.
+//!
+//! A process without a descriptor left can accept nobody, not even a probe, and write no snapshot. So
+//! clients, who may be many, get what the others leave.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// What each listener may have open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shares {
+    /// Connections of clients of Mooncake.
+    pub(crate) mooncake: usize,
+    /// Connections to the admin pages, and as many to the metadata store. Each may have twice as many
+    /// for a moment, while those that have to leave do so.
+    pub(crate) pages: usize,
+}
+
+impl Shares {
+    /// Shares out what this process may have open, after it has raised that to what is allowed.
+    pub(crate) fn of_process() -> Shares {
+        Shares::of(raise())
+    }
+
+    fn of(open_max: u64) -> Shares {
+        let open_max = usize::try_from(open_max).unwrap_or(usize::MAX);
+        let pages = (open_max / 16).clamp(PAGES_MIN, PAGES_MAX);
+        let own = (open_max / 8).clamp(OWN_MIN, OWN_MAX);
+        let left = open_max.saturating_sub(own).saturating_sub(4 * pages);
+        Shares { mooncake: left.clamp(1, MOONCAKE_MAX), pages }
+    }
+}
+
+/// Raises the limit as far as the system lets this process; gives what it is then.
+fn raise() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        if let Err(error) = setrlimit(Resource::Nofile, raised) {
+            tracing::debug!(%error, "the limit of open files stays as it is");
+        }
+    }
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Each client keeps up to a hundred connections, so this is room for some hundred busy clients.
+pub(crate) const MOONCAKE_MAX: usize = 32_768;
+
+/// Many times the probes and scrapers of one process.
+const PAGES_MAX: usize = 256;
+
+/// One that probes, one that scrapes, and one who looks, all twice.
+const PAGES_MIN: usize = 8;
+
+/// Sockets of ports, the log, the lock, threads' wake-ups, files of a snapshot that are written or read
+/// side by side.
+const OWN_MAX: usize = 256;
+
+/// Without a snapshot.
+const OWN_MIN: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_get_what_is_left_and_never_all() {
+        for open_max in [0, 16, 64, 256, 1024, 4096, 65_536, 1 << 20, u64::MAX] {
+            let shares = Shares::of(open_max);
+            assert!((1..=MOONCAKE_MAX).contains(&shares.mooncake), "{open_max}: {shares:?}");
+            assert!((PAGES_MIN..=PAGES_MAX).contains(&shares.pages), "{open_max}: {shares:?}");
+            if open_max >= 64 {
+                let used = shares.mooncake + 4 * shares.pages + OWN_MIN;
+                assert!(used as u64 <= open_max, "{open_max}: {shares:?}");
+            }
+        }
+        assert_eq!(Shares::of(1024), Shares { mooncake: 640, pages: 64 });
+        assert_eq!(Shares::of(1 << 20), Shares { mooncake: MOONCAKE_MAX, pages: PAGES_MAX });
+    }
+
+    #[test]
+    fn the_limit_is_raised_to_what_is_allowed() {
+        let allowed = getrlimit(Resource::Nofile).maximum;
+        assert_eq!(raise(), allowed.unwrap_or(u64::MAX));
+    }
+}

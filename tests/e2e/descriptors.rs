@@ -1,0 +1,70 @@
+//! More connections and requests than there is room for: probes are answered all the same.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::harness::{MOORING, Master, PATIENCE, Process, page_at};
+
+/// A master that may have only so many files open.
+fn limited(open_max: u32, flags: &[&str]) -> Process {
+    let mut shell = Command::new("sh");
+    let start = format!("ulimit -n {open_max}; exec \"$0\" \"$@\"");
+    shell.args(["-c", &start, MOORING, "master", "--dev", "--rpc-port", "0"]);
+    shell.args(["--metrics-port", "0"]).args(flags);
+    let mut process = Process::spawn(shell);
+    let ready = process.ready_path();
+    process.wait_until("it serves", || ready.exists());
+    process
+}
+
+#[test]
+fn idle_clients_of_mooncake_do_not_take_the_descriptors_of_probes() {
+    let process = limited(256, &["--mooncake-port", "0"]);
+    let mooncake: SocketAddr = process.ready()["mooncake"].as_str().unwrap().parse().unwrap();
+    let master = Master::of(process);
+    let max = master.metric("mooring_mooncake_connections_max");
+    assert!((32.0..224.0).contains(&max), "{max}");
+    let clients: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(mooncake).unwrap()).collect();
+    master.wait_for_metric_above("mooring_mooncake_connections_refused_total", 0.0);
+    master.wait_for_metric("mooring_mooncake_connections", max);
+    for _ in 0..3 {
+        let asked = Instant::now();
+        assert_eq!(master.page("/ready"), (200, "{\"ready\":true}".to_owned()));
+        assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    }
+    // Whoever comes too late hears so at once.
+    let mut late = TcpStream::connect(mooncake).unwrap();
+    late.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(matches!(late.read(&mut [0]), Ok(0) | Err(_)));
+    let log = master.process.log();
+    let told = log.lines().filter(|line| line.contains("refused a connection")).count();
+    assert!((1..60).contains(&told), "{told} lines");
+    // A place that somebody leaves is another's.
+    drop(clients);
+    master.wait_for_metric("mooring_mooncake_connections", 0.0);
+}
+
+#[test]
+fn whoever_asks_for_thousands_of_pages_and_reads_none_keeps_no_probe_waiting() {
+    let master = Master::start(&[]);
+    let requests = "GET /metrics HTTP/1.1\r\nHost: m\r\n\r\n".repeat(30);
+    let unread: Vec<TcpStream> = (0..400)
+        .map(|_| {
+            let mut stream = master.admin_connection();
+            // It may have lost its place already.
+            let _ = stream.write_all(requests.as_bytes());
+            stream
+        })
+        .collect();
+    // Fastest of some: the machine may be busy otherwise, too.
+    let waited = (0..5).map(|_| {
+        let asked = Instant::now();
+        assert_eq!(page_at(master.metrics(), "/ready").0, 200);
+        asked.elapsed()
+    });
+    let fastest = waited.min().unwrap();
+    assert!(fastest < Duration::from_secs(1), "{fastest:?}");
+    drop(unread);
+}
