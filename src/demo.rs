@@ -175,7 +175,16 @@ fn plan(args: &DemoArgs) -> Result<DemoPlan, CommandError> {
     let wrong = |text: String| Err(CommandError::Arguments(text));
     let share = args.pool_bytes.0 / u64::from(args.stores);
     let store_bytes = share / PAGE_BYTES * PAGE_BYTES;
-    if args.block_bytes.0 == 0 || store_bytes < args.block_bytes.0 {
+    if args.block_bytes.0 == 0 {
+        return wrong("--block-bytes 0: a block has at least one byte".into());
+    }
+    if store_bytes == 0 {
+        return wrong(format!(
+            "--pool-bytes {}: each of the {} stores needs at least {PAGE_BYTES} bytes of it",
+            args.pool_bytes, args.stores
+        ));
+    }
+    if store_bytes < args.block_bytes.0 {
         return wrong(format!(
             "--block-bytes {}: each of the {} stores has {store_bytes} bytes for blocks",
             args.block_bytes, args.stores

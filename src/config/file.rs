@@ -72,7 +72,13 @@ impl ConfigFile {
     pub(crate) fn read(command: &Command, path: &Path) -> Result<ConfigFile, CommandError> {
         let wrong = |text: String| CommandError::Arguments(format!("{}: {text}", path.display()));
         let text = text_of(path).map_err(wrong)?;
-        let table = text.parse::<toml::Table>().map_err(|error| wrong(error.to_string()))?;
+        let injections = ConfigFile::parse(command, &text).map_err(wrong)?;
+        Ok(ConfigFile { path: path.to_owned(), injections })
+    }
+
+    /// Reads what stands in the file: what it sets, without what is set again.
+    pub(super) fn parse(command: &Command, text: &str) -> Result<Vec<Injection>, String> {
+        let table = text.parse::<toml::Table>().map_err(|error| error.to_string())?;
         let mut settings = Vec::new();
         flatten("", &table, &mut settings);
         // What commands share comes first, so that the table of a command overrides it.
@@ -85,12 +91,12 @@ impl ConfigFile {
         let commands = leaves(command);
         let mut injections: Vec<Injection> = Vec::new();
         for setting in &settings {
-            for injection in place(&commands, setting).map_err(&wrong)? {
+            for injection in place(&commands, setting)? {
                 injections.retain(|former| !former.replaced_by(&injection));
                 injections.push(injection);
             }
         }
-        Ok(ConfigFile { path: path.to_owned(), injections })
+        Ok(injections)
     }
 
     /// What the file adds to a command line that was parsed as far as possible: the flags of its
@@ -143,9 +149,9 @@ struct Setting {
 }
 
 /// A flag of a subcommand with its values.
-struct Injection {
+pub(super) struct Injection {
     path: String,
-    flag: String,
+    pub(super) flag: String,
     id: String,
     values: Vec<String>,
     is_switch: bool,
@@ -241,7 +247,12 @@ fn place(commands: &[(String, Vec<Arg>)], setting: &Setting) -> Result<Vec<Injec
     let mut injections = Vec::new();
     for (path, flags) in &concerned {
         if let Some(arg) = flags.iter().find(|arg| arg.get_long() == Some(key)) {
-            let values = texts_of(value)
+            let is_list = matches!(arg.get_action(), ArgAction::Append);
+            let values = match value {
+                Value::Array(_) if !is_list => Err("allowed is one value and no list".to_owned()),
+                value => texts_of(value),
+            };
+            let values = values
                 .and_then(|values| check(arg, &values).map(|()| values))
                 .map_err(|error| format!("{} = {value}: {error}", place_name(table, key)))?;
             injections.push(Injection {
@@ -294,6 +305,9 @@ fn texts_of(value: &Value) -> Result<Vec<String>, String> {
         Value::Float(number) => Ok(vec![number.to_string()]),
         Value::Boolean(switch) => Ok(vec![switch.to_string()]),
         Value::Array(items) => {
+            if items.iter().any(Value::is_array) {
+                return Err("allowed is a list of single values".to_owned());
+            }
             let lists: Result<Vec<_>, _> = items.iter().map(texts_of).collect();
             Ok(lists?.concat())
         }
@@ -309,9 +323,6 @@ fn check(arg: &Arg, values: &[String]) -> Result<(), String> {
         .long("trial")
         .action(ArgAction::Append)
         .value_parser(arg.get_value_parser().clone());
-    if values.len() > 1 && !matches!(arg.get_action(), ArgAction::Append) {
-        return Err("allowed is one value".to_owned());
-    }
     let arguments = values.iter().map(|value| format!("--trial={value}"));
     let trial = Command::new("trial").no_binary_name(true).arg(trial);
     match trial.try_get_matches_from(arguments) {

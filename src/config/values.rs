@@ -24,8 +24,16 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// As [`seconds`], and says what is allowed for less than a second.
 pub(crate) fn client_ttl(text: &str) -> Result<Duration, String> {
+    let too_short = || {
+        Err("allowed is a whole number of seconds, or one with the unit ms, s, m, h or d; from 1s to \
+             365d"
+            .to_owned())
+    };
+    if text.trim() == "0" {
+        return too_short();
+    }
     match seconds(text)? {
-        ttl if ttl < CLIENT_TTL_MIN => Err("allowed is at least 1s".to_owned()),
+        ttl if ttl < CLIENT_TTL_MIN => too_short(),
         ttl => Ok(ttl),
     }
 }

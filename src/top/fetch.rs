@@ -1,6 +1,6 @@
 //! Asking a master for its status.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -8,7 +8,16 @@ use super::status::Status;
 
 /// The status of the master whose admin pages are at this address, or why there is none.
 pub(super) fn fetch(address: &str) -> Result<Status, String> {
-    let answer = ask(address).map_err(|error| error.to_string())?;
+    let answer = ask(address).map_err(|error| match error.kind() {
+        ErrorKind::ConnectionRefused => format!(
+            "{error}; no master has its admin pages there: it has ended, or --metrics is not its \
+             --metrics-port"
+        ),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            "no answer in time: the process there is stopped or hangs".to_owned()
+        }
+        _ => error.to_string(),
+    })?;
     parse(&answer)
 }
 

@@ -114,6 +114,8 @@ fn a_demo_that_could_show_nothing_is_refused_by_name() {
         (&["--limit", "0"], "trace"),
         (&["--trace", empty.to_str().unwrap()], "trace"),
         (&["--stores", "1", "--pool-bytes", "3MiB", "--block-bytes", "2MiB"], "--block-bytes"),
+        (&["--block-bytes", "0"], "at least one byte"),
+        (&["--pool-bytes", "1"], "--pool-bytes 1: each of the 3 stores needs"),
     ] {
         let output = run(&[&["demo"][..], flags].concat());
         assert_eq!(output.status.code(), Some(2), "{flags:?}: {output:?}");

@@ -1,6 +1,7 @@
 //! What people and programs see of a master: `/status`, `mooring top`, metrics, readiness of a process
 //! that hangs, and the log.
 
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 #[cfg(debug_assertions)]
 use std::time::Duration;
@@ -107,6 +108,39 @@ fn top_prints_one_frame_for_a_pipe_and_says_what_is_wrong_without_a_master() {
     let output = run(&["top", "--once", "--metrics", &address]);
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && error.contains(&address), "{error}");
+    assert!(error.contains("it has ended"), "{error}");
+}
+
+/// A browser on the machine shows a page of somebody else, whose name leads here.
+#[test]
+fn a_page_of_another_origin_changes_nothing() {
+    let master = Master::start(&[]);
+    let before = master.page("/log_level");
+    let ask = |method: &str, path: &str, origin: &str| {
+        let mut stream = master.admin_connection();
+        let text = format!(
+            "{method} {path} HTTP/1.0\r\nHost: rebound.example.org:9003\r\nOrigin: {origin}\r\n\
+             Content-Length: 5\r\n\r\ndebug"
+        );
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().parse::<u16>().unwrap()
+    };
+    for origin in ["http://rebound.example.org:9003", "https://example.org", "null"] {
+        for (method, path) in [
+            ("PUT", "/log_level"),
+            ("DELETE", "/log_level"),
+            ("POST", "/api/v1/remove_all"),
+            ("PUT", "/api/v1/tenant_quotas"),
+        ] {
+            assert_eq!(ask(method, path, origin), 403, "{method} {path} from {origin}");
+        }
+        assert_eq!(ask("GET", "/log_level", origin), 200);
+    }
+    assert_eq!(master.page("/log_level"), before);
+    assert_eq!(ask("PUT", "/log_level", "http://localhost:9003"), 200);
+    assert_eq!(master.page("/log_level").1, "debug\n");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The shell of the pool: receives, stamps the time, applies, and sends what came out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -73,7 +73,9 @@ impl PoolActor {
                 if let (Some(client), PoolReply::Remounted(Ok(grants))) =
                     (waiting.remounting, &reply)
                 {
-                    let segments = u32::try_from(grants.len()).unwrap_or(u32::MAX);
+                    // A list may name one of them several times.
+                    let slots: BTreeSet<u32> = grants.iter().map(|grant| grant.slot).collect();
+                    let segments = u32::try_from(slots.len()).unwrap_or(u32::MAX);
                     let remounted = ClientsMessage::Remounted { client, segments };
                     let _ = self.args.lanes.clients.send(remounted);
                 }

@@ -108,6 +108,8 @@ fn a_value_that_its_flag_does_not_take_is_refused_with_the_reason() {
         ("[master]\nport = 'x'", "[master] port = \"x\": ", "invalid digit"),
         ("[master]\nlayout = 'rows'", "layout", "allowed are tasks, threads"),
         ("[master]\nport = [1, 2]", "port", "one value"),
+        ("[master]\nport = [1]", "port", "one value and no list"),
+        ("[master]\nport = []", "port", "one value and no list"),
         ("[master]\nport = 1979-05-27", "port", "allowed is a text"),
         ("[master\n", "", "1"),
     ];

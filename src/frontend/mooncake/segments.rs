@@ -73,7 +73,10 @@ pub(super) async fn remount(scope: &Scope<'_>, call: &ReMountSegment<'_>) -> Vec
     };
     let answer: Expected<()> = answer.await;
     if answer.is_ok() {
-        let segments = u32::try_from(call.segments.len()).unwrap_or(u32::MAX);
+        // A list may name one of them several times.
+        let ids: BTreeSet<_> =
+            call.segments.iter().map(|segment| keys::segment(segment.id)).collect();
+        let segments = u32::try_from(ids.len()).unwrap_or(u32::MAX);
         scope.shared.clients.prune(scope.ask().core).await;
         scope.shared.clients.remounted(client, segments);
     }

@@ -126,6 +126,7 @@ fn what_does_not_fit_together_is_refused_with_both_names() {
         ),
         ("--dev --handoff-failure-policy panic", &["--handoff-failure-policy", "refuse"]),
         ("--dev --client-ttl 999ms", &["--client-ttl", "1s"]),
+        ("--dev --client-ttl 0", &["--client-ttl", "from 1s to 365d"]),
         ("--dev --shards 0", &["--shards"]),
         ("--dev --shards 65", &["--shards"]),
         ("--dev --eviction-high-watermark-ratio 1.5", &["--eviction-high-watermark-ratio"]),

@@ -44,6 +44,18 @@ fn a_client_that_falls_silent_loses_its_segments_and_has_to_remount() {
 }
 
 #[test]
+fn a_segment_that_a_list_names_several_times_counts_once() {
+    let master = master(&["--client-ttl", "1"]);
+    let mut client = Client::connect(&master);
+    client.remount(&[(1, MIB); 5]).unwrap();
+    assert_eq!(client.ping().client_status, ClientStatus::OK);
+    master.wait_for_metric("master_total_capacity_bytes", 0.0);
+    let log = master.process.log();
+    let expired = log.lines().find(|line| line.contains("client_expired")).unwrap();
+    assert!(expired.contains("\"segments\":1"), "{expired}");
+}
+
+#[test]
 fn a_segment_with_another_identity_is_refused() {
     let master = master(&[]);
     let mut client = Client::connect(&master);
