@@ -28,16 +28,33 @@ pub(super) struct FileSettings {
 pub(super) fn read(path: &Path, master: &MasterFlags) -> Result<FileSettings, CommandError> {
     let wrong =
         |text: String| CommandError::Arguments(format!("--config_path={}: {text}", path.display()));
-    let pairs_of: fn(&str) -> Result<Pairs, String> = match path
-        .extension()
-        .and_then(|ending| ending.to_str())
-    {
-        Some("json") => json_pairs,
-        Some("yaml" | "yml") => yaml_pairs,
+    let form = match path.extension().and_then(|ending| ending.to_str()) {
+        Some("json") => Form::Json,
+        Some("yaml" | "yml") => Form::Yaml,
         _ => return Err(wrong("allowed is a file that ends in .json, .yaml or .yml".to_owned())),
     };
-    let text = text_of(path).map_err(wrong)?;
-    settings_of(pairs_of(&text).map_err(wrong)?, master).map_err(|error| wrong(error.to_string()))
+    parse(&text_of(path).map_err(wrong)?, form, master).map_err(wrong)
+}
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    /// One object.
+    Json,
+    /// One pair a line.
+    Yaml,
+}
+
+/// Reads what stands in a file.
+///
+/// # Errors
+/// As [`read`], without the name of the file.
+pub(super) fn parse(text: &str, form: Form, master: &MasterFlags) -> Result<FileSettings, String> {
+    let pairs = match form {
+        Form::Json => json_pairs(text),
+        Form::Yaml => yaml_pairs(text),
+    };
+    settings_of(pairs?, master).map_err(|error| error.to_string())
 }
 
 type Pairs = Vec<(String, String)>;

@@ -20,5 +20,64 @@ mod mooncake;
 mod query;
 mod quic;
 
+/// What one master leaves for the next.
+#[allow(dead_code, reason = "the files have more than is fed here")]
+#[path = "../../src/handoff"]
+mod handoff {
+    mod bytes;
+    mod error;
+    mod format;
+    #[path = "../../tests/fuzz/handoff.rs"]
+    mod fuzz;
+    mod manifest;
+    mod reason;
+    mod record;
+
+    use error::ReadError;
+}
+
+/// The file of flags of this program.
+#[allow(dead_code, reason = "the file has more than is fed here")]
+#[path = "../../src/config"]
+mod config {
+    mod file;
+    #[path = "../../tests/fuzz/config.rs"]
+    mod fuzz;
+}
+
+/// The file of flags of the existing master.
+#[allow(dead_code, reason = "the files have more than is fed here")]
+#[path = "../../src/mooncake_master"]
+mod mooncake_master {
+    mod file;
+    mod flags;
+    #[path = "../../tests/fuzz/mooncake_config.rs"]
+    mod fuzz;
+    mod given;
+    mod values;
+}
+
+/// What readers of files say of wrong ones.
+mod command {
+    #[derive(Debug)]
+    pub(crate) enum CommandError {
+        Arguments(String),
+    }
+
+    impl CommandError {
+        /// For the tests beside the readers.
+        pub(crate) fn exit_code(&self) -> u8 {
+            2
+        }
+    }
+
+    impl std::fmt::Display for CommandError {
+        fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            let CommandError::Arguments(text) = self;
+            formatter.write_str(text)
+        }
+    }
+}
+
 #[path = "../../proto/tests/counting/mod.rs"]
 mod counting;
