@@ -27,9 +27,10 @@ use crate::pool::message::{PoolReply, PoolRequest, PoolTotals};
 use crate::route::{Route, ShardId};
 use crate::shard::actor::{ShardActor, ShardCall};
 use crate::shard::message::{ShardReply, ShardRequest, ShardTotals};
-use crate::shard::{AllocationStrategy, EvictionPolicy};
+use crate::shard::{AllocationStrategy, EvictionPolicy, JobReport};
 pub use crate::shell::CallError;
 use crate::shell::{Lanes, call_error};
+use crate::watch::Watch;
 
 /// What an operator sets for the actors.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +100,8 @@ pub struct CoreConfig {
     /// What to do when an actor panics; gets the actor's name. It must end the process: the state
     /// of the core is not to be trusted then.
     pub on_fault: fn(&str),
+    /// Who is told of each long job of a shard when it has ended; with `None` nobody follows them.
+    pub on_job: Option<fn(JobReport)>,
 }
 
 impl CoreConfig {
@@ -111,6 +114,7 @@ impl CoreConfig {
             layout: Layout::Tasks,
             mailbox_requests: 1024,
             on_fault: |_| std::process::abort(),
+            on_job: None,
         }
     }
 }
@@ -226,11 +230,25 @@ impl Core {
         deadline: Option<Moment>,
         request: ShardRequest,
     ) -> Result<impl Future<Output = Result<ShardReply, CallError>> + Send + use<>, CallError> {
+        self.shard_watched(shard, deadline, request, None)
+    }
+
+    /// [`Core::shard`] for a request that may be followed.
+    ///
+    /// # Errors
+    /// As [`Core::shard`].
+    pub fn shard_watched(
+        &self,
+        shard: ShardId,
+        deadline: Option<Moment>,
+        request: ShardRequest,
+        watch: Option<Arc<Watch>>,
+    ) -> Result<impl Future<Output = Result<ShardReply, CallError>> + Send + use<>, CallError> {
         let (reply, answer) = oneshot::channel();
         let backlog = &self.shared.backlogs[usize::from(shard.0)];
         backlog.note_sent(self.now());
         self.shared.shards[usize::from(shard.0)]
-            .tell(ShardCall { request: (deadline, request), reply })
+            .tell(ShardCall { request: (deadline, request), reply, watch })
             .try_send()
             .map_err(|error| {
                 backlog.note_refused();
@@ -249,10 +267,22 @@ impl Core {
     /// # Errors
     /// When the pool's mailbox is full or the pool has stopped.
     pub async fn pool(&self, request: PoolRequest) -> Result<PoolReply, CallError> {
+        self.pool_watched(request, None).await
+    }
+
+    /// [`Core::pool`] for a request that may be followed.
+    ///
+    /// # Errors
+    /// As [`Core::pool`].
+    pub async fn pool_watched(
+        &self,
+        request: PoolRequest,
+        watch: Option<Arc<Watch>>,
+    ) -> Result<PoolReply, CallError> {
         let (reply, answer) = oneshot::channel();
         self.shared
             .pool
-            .tell(PoolCall { request, reply })
+            .tell(PoolCall { request, reply, watch })
             .try_send()
             .map_err(|error| call_error(&error))?;
         answer.await.map_err(|_| CallError::Gone)
@@ -282,7 +312,7 @@ impl Core {
         let (reply, answer) = oneshot::channel();
         self.shared
             .clients
-            .tell(PingCall { request: (client, mounted_segments), reply })
+            .tell(PingCall { request: (client, mounted_segments), reply, watch: None })
             .try_send()
             .map_err(|error| call_error(&error))?;
         answer.await.map_err(|_| CallError::Gone)
@@ -296,7 +326,7 @@ impl Core {
         let (reply, answer) = oneshot::channel();
         self.shared
             .clients
-            .tell(ListCall { request: (), reply })
+            .tell(ListCall { request: (), reply, watch: None })
             .try_send()
             .map_err(|error| call_error(&error))?;
         answer.await.map_err(|_| CallError::Gone)

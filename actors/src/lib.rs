@@ -17,6 +17,7 @@ pub mod request;
 pub mod route;
 pub mod shard;
 mod shell;
+pub mod watch;
 
 pub use moment::Moment;
 pub use pages::PageRun;

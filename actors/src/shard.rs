@@ -22,6 +22,7 @@ mod grouped;
 mod holds;
 mod idle;
 mod index;
+mod jobs;
 mod keys;
 mod ledger;
 mod objects;
@@ -43,5 +44,6 @@ mod vacate;
 mod writer;
 
 pub use choice::AllocationStrategy;
+pub use jobs::{JobKind, JobReport};
 pub use prefetch::prefetch;
 pub use reuse::{EvictionPolicy, Trial, Trials};

@@ -1,10 +1,14 @@
 //! What the shells of all actors share: the lanes between them, and what a fault does.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mooring_proto::frame::TraceContext;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clients::ClientsMessage;
 use crate::pool::message::PoolMessage;
 use crate::shard::message::ShardMessage;
+use crate::watch::Watch;
 
 /// The control lanes. Actors tell each other things on these and never wait: the lanes have no
 /// bound of their own, because the protocol between the actors bounds what can be under way.
@@ -13,6 +17,21 @@ pub(crate) struct Lanes {
     pub(crate) shards: Vec<mpsc::UnboundedSender<ShardMessage>>,
     pub(crate) pool: mpsc::UnboundedSender<PoolMessage>,
     pub(crate) clients: mpsc::UnboundedSender<ClientsMessage>,
+    /// The followed request for which segments are being lost; `None` if it is not followed, or if
+    /// they are lost for another reason. Only who follows jobs looks at it.
+    pub(crate) lost_for: Arc<Mutex<Option<TraceContext>>>,
+}
+
+impl Lanes {
+    /// Why segments are lost from now on.
+    pub(crate) fn note_loss(&self, request: Option<TraceContext>) {
+        *self.lost_for.lock().unwrap_or_else(PoisonError::into_inner) = request;
+    }
+
+    /// The followed request for which segments were lost last.
+    pub(crate) fn lost_for(&self) -> Option<TraceContext> {
+        *self.lost_for.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Why a call to an actor has no answer.
@@ -34,6 +53,8 @@ pub enum CallError {
 pub(crate) struct Call<Request, Reply> {
     pub(crate) request: Request,
     pub(crate) reply: oneshot::Sender<Reply>,
+    /// `None` for all but the few that somebody follows.
+    pub(crate) watch: Option<Arc<Watch>>,
 }
 
 /// Tells an actor's own messages from those of its peers: how a full or closed mailbox reads.

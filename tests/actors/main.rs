@@ -7,6 +7,7 @@ mod common;
 mod batches;
 mod choice;
 mod eviction;
+mod following;
 mod fullness;
 mod groups;
 mod handoff;

@@ -21,7 +21,12 @@ pub(super) fn launch(config: CoreConfig, state: CoreState) -> Core {
         (0..config.route.shards()).map(|_| mpsc::unbounded_channel()).unzip();
     let (pool_lane, pool_control) = mpsc::unbounded_channel();
     let (clients_lane, clients_control) = mpsc::unbounded_channel();
-    let lanes = Lanes { shards: shard_lanes, pool: pool_lane, clients: clients_lane };
+    let lanes = Lanes {
+        shards: shard_lanes,
+        pool: pool_lane,
+        clients: clients_lane,
+        lost_for: Arc::default(),
+    };
     let (attention, _) = broadcast::channel(ATTENTION_BACKLOG);
 
     let backlogs: Vec<_> = (0..config.route.shards())
@@ -42,6 +47,7 @@ pub(super) fn launch(config: CoreConfig, state: CoreState) -> Core {
                 control,
                 backlog: backlog.clone(),
                 on_fault: config.on_fault,
+                on_job: config.on_job,
             };
             let prepared =
                 ShardActor::prepare_with_mailbox(kameo::mailbox::bounded(config.mailbox_requests));

@@ -40,7 +40,7 @@ impl Core {
         let mut at_rest = Vec::with_capacity(self.shared.shards.len());
         for shard in &self.shared.shards {
             let (reply, answer) = oneshot::channel();
-            let call = RestCall { request: (), reply };
+            let call = RestCall { request: (), reply, watch: None };
             shard.tell(call).send().await.map_err(|_| CallError::Gone)?;
             at_rest.push(answer);
         }
@@ -56,10 +56,10 @@ impl Core {
     /// When an actor has stopped.
     pub async fn export_tables(&self) -> Result<(PoolRecord, Vec<ClientRecord>), CallError> {
         let (reply, pool) = oneshot::channel();
-        let call = PoolExportCall { request: (), reply };
+        let call = PoolExportCall { request: (), reply, watch: None };
         self.shared.pool.tell(call).send().await.map_err(|_| CallError::Gone)?;
         let (reply, clients) = oneshot::channel();
-        let call = ClientsExportCall { request: (), reply };
+        let call = ClientsExportCall { request: (), reply, watch: None };
         self.shared.clients.tell(call).send().await.map_err(|_| CallError::Gone)?;
         let pool = pool.await.map_err(|_| CallError::Gone)?;
         let clients = clients.await.map_err(|_| CallError::Gone)?;
@@ -79,7 +79,7 @@ impl Core {
     ) -> Result<ShardRecord, ExportError> {
         let mounts: Arc<[Mount]> = pool.segments.iter().map(|segment| segment.mount()).collect();
         let (reply, answer) = oneshot::channel();
-        let call = ExportCall { request: (mounts, sink), reply };
+        let call = ExportCall { request: (mounts, sink), reply, watch: None };
         let actor = &self.shared.shards[usize::from(shard.0)];
         actor.tell(call).send().await.map_err(|_| ExportError::Gone)?;
         answer.await.map_err(|_| ExportError::Gone)?

@@ -20,6 +20,7 @@ use crate::handoff::PoolRecord;
 use crate::request::RequestId;
 use crate::shard::message::ShardMessage;
 use crate::shell::{Call, FaultGuard, Lanes};
+use crate::watch::Watch;
 
 /// A request to the pool.
 pub(crate) type PoolCall = Call<PoolRequest, PoolReply>;
@@ -34,6 +35,8 @@ pub(crate) struct PoolActor {
     last_request: u64,
     ticks: Interval,
     effects: Vec<PoolEffect>,
+    /// Of the request at hand, if somebody follows it.
+    watched: Option<Arc<Watch>>,
 }
 
 /// What the pool's actor is made of.
@@ -50,6 +53,8 @@ struct Waiting {
     caller: oneshot::Sender<PoolReply>,
     /// The client that remounts with this request.
     remounting: Option<ClientId>,
+    /// If somebody follows the request.
+    watch: Option<Arc<Watch>>,
 }
 
 impl PoolActor {
@@ -58,6 +63,10 @@ impl PoolActor {
         let mut effects = std::mem::take(&mut self.effects);
         self.args.pool.apply(self.args.clock.now(), message, &mut effects);
         drop(guard);
+        // Before the answer goes: who asked reads it then.
+        if let Some(watch) = self.watched.take() {
+            watch.note_worked();
+        }
         for effect in effects.drain(..) {
             self.carry_out(effect);
         }
@@ -78,6 +87,9 @@ impl PoolActor {
                     let segments = u32::try_from(slots.len()).unwrap_or(u32::MAX);
                     let remounted = ClientsMessage::Remounted { client, segments };
                     let _ = self.args.lanes.clients.send(remounted);
+                }
+                if let Some(watch) = &waiting.watch {
+                    watch.note_answered();
                 }
                 let _ = waiting.caller.send(reply);
             }
@@ -106,7 +118,7 @@ impl kameo::Actor for PoolActor {
         let mut ticks = tokio::time::interval(TICK_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let waiting = HashMap::new();
-        Ok(PoolActor { args, waiting, last_request: 0, ticks, effects: Vec::new() })
+        Ok(PoolActor { args, waiting, last_request: 0, ticks, effects: Vec::new(), watched: None })
     }
 
     async fn next(
@@ -117,7 +129,12 @@ impl kameo::Actor for PoolActor {
         loop {
             tokio::select! {
                 biased;
-                Some(message) = self.args.control.recv() => self.apply(message),
+                Some(message) = self.args.control.recv() => {
+                    if matches!(message, PoolMessage::ClientLost(_)) {
+                        self.args.lanes.note_loss(None);
+                    }
+                    self.apply(message);
+                }
                 _ = self.ticks.tick() => self.apply(PoolMessage::Tick),
                 signal = mailbox.recv() => return Ok(signal),
             }
@@ -131,11 +148,20 @@ impl Message<PoolCall> for PoolActor {
     async fn handle(&mut self, call: PoolCall, _: &mut Context<Self, ()>) {
         self.last_request += 1;
         let id = RequestId(self.last_request);
+        if let Some(watch) = &call.watch {
+            watch.note_taken();
+        }
         let remounting = match &call.request {
             PoolRequest::Remount { client, .. } => Some(*client),
+            PoolRequest::Unmount { .. } => {
+                self.args.lanes.note_loss(call.watch.as_ref().map(|watch| watch.trace()));
+                None
+            }
             _ => None,
         };
-        self.waiting.insert(id, Waiting { caller: call.reply, remounting });
+        let watch = call.watch.clone();
+        self.waiting.insert(id, Waiting { caller: call.reply, remounting, watch });
+        self.watched = call.watch;
         self.apply(PoolMessage::Request { id, request: call.request });
     }
 }

@@ -5,6 +5,7 @@ mod export;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Instant;
 
 use kameo::actor::{ActorRef, WeakActorRef};
 use kameo::mailbox::{MailboxReceiver, Signal};
@@ -12,6 +13,7 @@ use kameo::message::{Context, Message};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Interval, MissedTickBehavior};
 
+use super::jobs::{JobKind, JobLog, JobReport};
 use super::message::{ShardEffect, ShardMessage, ShardReply, ShardRequest};
 use super::state::Shard;
 use crate::clock::Clock;
@@ -22,6 +24,7 @@ use crate::pool::message::{Mount, PoolMessage};
 use crate::request::RequestId;
 use crate::route::ShardId;
 use crate::shell::{Call, FaultGuard, Lanes};
+use crate::watch::Watch;
 
 /// A request with the moment by which its caller stops waiting.
 pub(crate) type ShardCall = Call<(Option<Moment>, ShardRequest), ShardReply>;
@@ -42,7 +45,7 @@ pub(crate) struct ShardActor {
     control: mpsc::UnboundedReceiver<ShardMessage>,
     backlog: Arc<Backlog>,
     on_fault: fn(&str),
-    waiting: HashMap<RequestId, oneshot::Sender<ShardReply>>,
+    waiting: HashMap<RequestId, Waiting>,
     last_request: u64,
     ticks: Interval,
     /// The shard has a slice of a long job to do.
@@ -50,6 +53,12 @@ pub(crate) struct ShardActor {
     /// The last turn was a slice, so that the mailbox is next.
     sliced: bool,
     effects: Vec<ShardEffect>,
+    /// Of the request at hand, if somebody follows it.
+    watched: Option<Arc<Watch>>,
+    /// `None` if nobody follows the long jobs.
+    jobs: Option<JobLog>,
+    /// When the slice at hand began, if somebody follows it.
+    slice_began: Option<Instant>,
     /// Who waits until the shard is at rest.
     rest_awaited: Vec<oneshot::Sender<()>>,
     at_rest: bool,
@@ -64,6 +73,14 @@ pub(crate) struct ShardArgs {
     pub(crate) control: mpsc::UnboundedReceiver<ShardMessage>,
     pub(crate) backlog: Arc<Backlog>,
     pub(crate) on_fault: fn(&str),
+    pub(crate) on_job: Option<fn(JobReport)>,
+}
+
+/// Who waits for an answer.
+struct Waiting {
+    caller: oneshot::Sender<ShardReply>,
+    /// If somebody follows the request.
+    watch: Option<Arc<Watch>>,
 }
 
 impl ShardActor {
@@ -72,18 +89,41 @@ impl ShardActor {
         let mut effects = std::mem::take(&mut self.effects);
         self.shard.apply(self.clock.now(), message, &mut effects);
         drop(guard);
+        // Before the answer goes: who asked reads it then.
+        if let Some(watch) = self.watched.take() {
+            watch.note_worked();
+        }
+        self.follow_jobs();
         for effect in effects.drain(..) {
             self.carry_out(effect);
         }
         self.effects = effects;
     }
 
+    fn follow_jobs(&mut self) {
+        let Some(jobs) = &mut self.jobs else { return };
+        if let Some(began) = self.slice_began.take() {
+            jobs.note_slice(began.elapsed());
+        }
+        let (waiting, lanes) = (&self.waiting, &self.lanes);
+        jobs.look(&self.shard, |kind| match kind {
+            JobKind::SweepSegment => lanes.lost_for().into_iter().collect(),
+            JobKind::Evict | JobKind::Vacate | JobKind::RemoveAll => {
+                let watches = waiting.values().filter_map(|waiting| waiting.watch.as_ref());
+                watches.map(|watch| watch.trace()).collect()
+            }
+        });
+    }
+
     fn carry_out(&mut self, effect: ShardEffect) {
         match effect {
             ShardEffect::Reply { id, reply } => {
-                if let Some(caller) = self.waiting.remove(&id) {
+                if let Some(waiting) = self.waiting.remove(&id) {
+                    if let Some(watch) = &waiting.watch {
+                        watch.note_answered();
+                    }
                     // A caller that has gone needs no answer.
-                    let _ = caller.send(reply);
+                    let _ = waiting.caller.send(reply);
                 }
             }
             ShardEffect::Report(report) => {
@@ -126,6 +166,9 @@ impl kameo::Actor for ShardActor {
             slice_due: false,
             sliced: false,
             effects: Vec::new(),
+            watched: None,
+            jobs: args.on_job.map(|on_job| JobLog::new(args.id, on_job)),
+            slice_began: None,
             rest_awaited: Vec::new(),
             at_rest: false,
         })
@@ -151,6 +194,7 @@ impl kameo::Actor for ShardActor {
                 }
                 self.slice_due = false;
                 self.sliced = true;
+                self.slice_began = self.jobs.is_some().then(Instant::now);
                 self.apply(ShardMessage::Continue);
                 // A slice is long beside a request: give the runtime's other tasks their turn.
                 tokio::task::yield_now().await;
@@ -174,7 +218,14 @@ impl Message<ShardCall> for ShardActor {
         self.last_request += 1;
         let id = RequestId(self.last_request);
         let (deadline, request) = call.request;
-        self.waiting.insert(id, call.reply);
+        if let Some(watch) = &call.watch {
+            watch.note_taken();
+            if let Some(jobs) = &mut self.jobs {
+                jobs.note_request(&request, watch.trace());
+            }
+        }
+        self.waiting.insert(id, Waiting { caller: call.reply, watch: call.watch.clone() });
+        self.watched = call.watch;
         self.apply(ShardMessage::Request { id, deadline, request });
     }
 }
