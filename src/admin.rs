@@ -31,6 +31,7 @@ use mooring_proto::message::session::{VERSION, VERSION_MIN};
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
+pub(crate) use self::exposition::{BOUNDS_LOG2_US, Family, FamilyKind, Labels, Number, Samples};
 pub(crate) use self::handoff::{HandoffReport, RestoreProgress, RestoreReport};
 use self::mooncake::stage;
 pub(crate) use self::progress::{Progress, StartState};
@@ -92,6 +93,11 @@ impl Admin {
             #[cfg(debug_assertions)]
             ports: tokio::runtime::Handle::current(),
         });
+    }
+
+    /// All figures as of now, those of the metrics page.
+    pub(crate) async fn families(&self) -> Vec<Family> {
+        metrics::families(self).await
     }
 
     /// Why requests are not answered yet, in one line for people.
@@ -184,7 +190,7 @@ async fn ready(State(admin): State<Arc<Admin>>) -> Response {
 }
 
 async fn metrics_page(State(admin): State<Arc<Admin>>) -> Response {
-    let text = metrics::page(&admin).await;
+    let text = exposition::text(&metrics::families(&admin).await);
     ([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response()
 }
 

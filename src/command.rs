@@ -18,9 +18,12 @@ pub(crate) mod units;
 use std::fmt::{self, Display};
 use std::future::Future;
 use std::io;
+use std::time::Duration;
 
 use mooring_proto::client::ClientError;
 use mooring_proto::limits::KEY_BYTES_MAX;
+
+use crate::telemetry;
 
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]
@@ -90,7 +93,14 @@ pub(crate) fn block_on<T>(
         .enable_all()
         .build()
         .map_err(|error| CommandError::failed("cannot start the runtime", error))?;
-    let outcome = runtime.block_on(command);
+    let outcome = runtime.block_on(async {
+        let outcome = command.await;
+        telemetry::flush(FLUSH_TIME).await;
+        outcome
+    });
     runtime.shutdown_background();
     outcome
 }
+
+/// For the spans of a command that is traced; people wait for it.
+const FLUSH_TIME: Duration = Duration::from_secs(1);

@@ -21,6 +21,7 @@ mod output;
 mod regular_file;
 mod signals;
 mod store;
+mod telemetry;
 mod tls;
 mod top;
 

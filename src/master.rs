@@ -27,6 +27,7 @@ use options::{Identity, MasterOptions};
 use crate::command::CommandError;
 use crate::frontend::{mooncake, quic};
 use crate::handoff;
+use crate::telemetry;
 use crate::tls::ServerTls;
 use crate::tls::probe::ProbeIdentity;
 
@@ -57,6 +58,7 @@ pub(crate) fn check(args: &MasterArgs) -> Result<Option<String>, CommandError> {
 /// Arguments before anything is opened; a failure if certificates or ports are of no use.
 pub(crate) fn run(args: &MasterArgs) -> Result<ExitCode, CommandError> {
     let options = MasterOptions::new(args)?;
+    telemetry::start(&args.telemetry, "mooring")?;
     let opened = Opened::new(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(options.runtime_threads)

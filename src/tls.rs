@@ -6,6 +6,7 @@ mod expiry;
 mod files;
 mod identity;
 pub(crate) mod probe;
+mod trust;
 mod verifier;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use rustls::{RootCertStore, ServerConfig};
 
 pub(crate) use files::TlsFiles;
 use identity::Identity;
+pub(crate) use trust::client_of;
 use verifier::ClientVerifier;
 
 /// What a server shows, and whom it lets in.

@@ -3,7 +3,8 @@
 //! A [`Client`] keeps one connection to the master, opens it again when it is lost, says that it
 //! lives, and mounts its segments again when the master asks. Its calls wait out a restart of the
 //! master as long as the request timeout allows. [`Client::put`] and [`Client::fetch`] move whole
-//! objects; the calls beneath them are public too.
+//! objects; the calls beneath them are public too. Each call belongs to the trace of the span of
+//! OpenTelemetry that is active where it is made.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), mooring_proto::client::ClientError> {
@@ -36,6 +37,7 @@ mod segments;
 mod shared;
 mod steer;
 pub mod tls;
+mod trace;
 pub mod transport;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -101,8 +103,12 @@ impl Client {
     /// # Errors
     /// A refusal says that the request was not carried out; other errors leave that open.
     pub async fn call<R: Request>(&self, request: &R) -> Result<R::Reply, ClientError> {
-        let outcome = self.shared().call_once(request, self.shared().deadline()).await;
-        outcome.map(|(reply, _)| reply).map_err(|failure| failure.error)
+        let shared = self.shared();
+        let span = shared.tracing.begin(R::KIND);
+        let outcome = shared.call_once(request, shared.deadline(), span.context()).await;
+        let outcome = outcome.map(|(reply, _)| reply).map_err(|failure| failure.error);
+        span.end(&outcome);
+        outcome
     }
 
     /// Who this client is to the master.

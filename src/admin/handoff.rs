@@ -61,7 +61,8 @@ impl RestoreProgress {
 /// The families of a master with a handoff directory; `pool` is missing until it serves.
 pub(super) fn families(page: &mut Exposition, report: &HandoffReport, pool: Option<&PoolTotals>) {
     let left = report.last_shutdown.as_ref();
-    let result = |name: &'static str| [(name, 1)].into_iter().filter(|(name, _)| !name.is_empty());
+    let result =
+        |name: &'static str| [(name, 1_u8)].into_iter().filter(|(name, _)| !name.is_empty());
     page.gauges(
         "master_handoff_last_snapshot_result",
         "How the master before has left: ok with a snapshot, else the reason why there is none; \
@@ -109,7 +110,7 @@ pub(super) fn families(page: &mut Exposition, report: &HandoffReport, pool: Opti
 }
 
 fn restore(page: &mut Exposition, restore: &RestoreReport) {
-    let result = [(restore.result, 1)].into_iter().filter(|(name, _)| !name.is_empty());
+    let result = [(restore.result, 1_u8)].into_iter().filter(|(name, _)| !name.is_empty());
     page.gauges(
         "master_handoff_restore_result",
         "What this start did: ok if it restored, else the reason why the index began empty or the \

@@ -12,7 +12,7 @@ use std::time::Duration;
 use mooring_proto::ErrorCode;
 use mooring_proto::message::Kind;
 
-use super::exposition::Exposition;
+use super::exposition::{Exposition, Family};
 use super::inspection::Inspection;
 use super::{Admin, Serving, handoff};
 use crate::frontend::Context;
@@ -21,10 +21,10 @@ use crate::frontend::instruments::{BATCHES, SINGLE};
 use crate::frontend::quic::Listener;
 use crate::frontend::stats::Snapshot;
 
-/// The page as of now. A process that does not serve yet has only figures of its own and of the
+/// The figures as of now. A process that does not serve yet has only figures of its own and of the
 /// handoff. While an actor does not answer, what it would have to say is left out: a sum without one
 /// of its parts would be wrong.
-pub(super) async fn page(admin: &Admin) -> String {
+pub(super) async fn families(admin: &Admin) -> Vec<Family> {
     let mut page = Exposition::default();
     let pool = match admin.serving.get() {
         Some(serving) => of_serving(&mut page, serving).await.map(|snapshot| snapshot.pool),

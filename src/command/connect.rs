@@ -8,6 +8,7 @@ use mooring_proto::client::{Client, ClientConfig, ClientError, ClientTls};
 
 use super::CommandError;
 use super::table::printable;
+use crate::telemetry::TracingArgs;
 use crate::{config, tls};
 
 /// Where the master is, and how it is trusted.
@@ -136,11 +137,32 @@ impl ClientArgs {
     /// # Errors
     /// What the connection is refused with.
     pub(crate) async fn connect(&self) -> Result<Client, CommandError> {
+        self.connect_as(self.config()?).await
+    }
+
+    /// Connects as a short-lived command that may be traced.
+    ///
+    /// # Errors
+    /// As [`ClientArgs::connect`], and arguments that say nothing of use about traces.
+    pub(crate) async fn connect_traced(
+        &self,
+        tracing: &TracingArgs,
+    ) -> Result<Client, CommandError> {
+        let mut config = self.config()?;
+        tracing.apply(&mut config)?;
+        self.connect_as(config).await
+    }
+
+    fn config(&self) -> Result<ClientConfig, CommandError> {
         let mut config = self.address.client_config("mooring command")?;
         // The flag is at most a year.
         config.request_timeout_ms = self.timeout.as_millis() as u64;
         // An object of any size that the pool takes can be got back.
         config.fetch_bytes_max = u64::MAX;
+        Ok(config)
+    }
+
+    async fn connect_as(&self, config: ClientConfig) -> Result<Client, CommandError> {
         Client::connect(config).await.map_err(|error| self.address.not_connected(&error))
     }
 }

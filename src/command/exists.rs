@@ -8,6 +8,7 @@ use super::CommandError;
 use super::connect::ClientArgs;
 use super::table::printable;
 use crate::output;
+use crate::telemetry::TracingArgs;
 
 /// Say for each key whether it has a readable object; ends with 1 if one has none
 #[derive(Args, Clone, Debug)]
@@ -15,6 +16,9 @@ pub(crate) struct ExistsArgs {
     /// The keys
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<String>,
+
+    #[command(flatten)]
+    tracing: TracingArgs,
 
     #[command(flatten)]
     client: ClientArgs,
@@ -41,7 +45,7 @@ pub(crate) fn run(args: &ExistsArgs) -> Result<ExitCode, CommandError> {
 }
 
 async fn ask(args: &ExistsArgs) -> Result<Vec<bool>, CommandError> {
-    let client = args.client.connect().await?;
+    let client = args.client.connect_traced(&args.tracing).await?;
     let readable = client.exist(&args.keys, false).await?;
     client.close().await;
     Ok(readable)

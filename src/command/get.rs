@@ -14,6 +14,7 @@ use super::lines::Batches;
 use super::table::printable;
 use super::{CommandError, progress};
 use crate::output;
+use crate::telemetry::TracingArgs;
 
 /// Get one object, or many
 #[derive(Args, Clone, Debug)]
@@ -30,6 +31,9 @@ pub(crate) struct GetArgs {
     /// Write here instead of to the standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    #[command(flatten)]
+    tracing: TracingArgs,
 
     #[command(flatten)]
     client: ClientArgs,
@@ -49,7 +53,7 @@ pub(crate) fn run(args: &GetArgs) -> Result<ExitCode, CommandError> {
 }
 
 async fn get_key(args: &GetArgs, key: &str) -> Result<ExitCode, CommandError> {
-    let client = args.client.connect().await?;
+    let client = args.client.connect_traced(&args.tracing).await?;
     // The size is known only to the master, so any might be large enough to be waited for.
     let spinner = progress::transfer_spinner(u64::MAX, "getting");
     let outcome = client.fetch(key).await;
@@ -69,7 +73,7 @@ async fn get_key(args: &GetArgs, key: &str) -> Result<ExitCode, CommandError> {
 }
 
 async fn get_lines(args: &GetArgs, path: &Path) -> Result<ExitCode, CommandError> {
-    let client = args.client.connect().await?;
+    let client = args.client.connect_traced(&args.tracing).await?;
     let mut batches = Batches::open(path)?;
     let mut output = Output::open(args.output.as_deref())?;
     let mut missing = 0_u64;

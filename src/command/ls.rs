@@ -14,6 +14,7 @@ use super::connect::ClientArgs;
 use super::table::{Align, Table, printable};
 use super::units::human_bytes;
 use crate::output;
+use crate::telemetry::TracingArgs;
 
 /// List segments, clients or keys
 #[derive(Args, Clone, Debug)]
@@ -25,6 +26,9 @@ pub(crate) struct LsArgs {
     /// Most keys to list
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     limit: u64,
+
+    #[command(flatten)]
+    tracing: TracingArgs,
 
     #[command(flatten)]
     client: ClientArgs,
@@ -47,7 +51,7 @@ enum What {
 /// What the master refused.
 pub(crate) fn run(args: &LsArgs) -> Result<ExitCode, CommandError> {
     super::block_on(async {
-        let client = args.client.connect().await?;
+        let client = args.client.connect_traced(&args.tracing).await?;
         match args.what {
             What::Segments => {
                 let segments = client.list_segments().await?.segments;

@@ -18,6 +18,7 @@ use super::units::human_bytes;
 use super::{CommandError, progress};
 use crate::config;
 use crate::output;
+use crate::telemetry::TracingArgs;
 
 /// Put one object, or many
 #[derive(Args, Clone, Debug)]
@@ -47,6 +48,9 @@ pub(crate) struct PutArgs {
     /// Evict the object only after all unpinned ones, for this long; milliseconds, or with a unit
     #[arg(long, value_name = "TIME", value_parser = config::milliseconds)]
     soft_pin_ttl: Option<Duration>,
+
+    #[command(flatten)]
+    tracing: TracingArgs,
 
     #[command(flatten)]
     client: ClientArgs,
@@ -79,7 +83,7 @@ pub(crate) fn run(args: &PutArgs) -> Result<ExitCode, CommandError> {
 
 async fn put_file(args: &PutArgs, key: &str, file: &Path) -> Result<ExitCode, CommandError> {
     // Connected first: who cannot put is told before a long input is read.
-    let client = args.client.connect().await?;
+    let client = args.client.connect_traced(&args.tracing).await?;
     let value = read(file)?;
     let size_bytes = value.len() as u64;
     let started = Instant::now();
@@ -116,7 +120,7 @@ fn read(file: &Path) -> Result<Bytes, CommandError> {
 }
 
 async fn put_lines(args: &PutArgs, path: &Path) -> Result<ExitCode, CommandError> {
-    let client = args.client.connect().await?;
+    let client = args.client.connect_traced(&args.tracing).await?;
     let mut batches = Batches::open(path)?;
     let options = args.options();
     let mut totals = Totals::default();

@@ -10,6 +10,7 @@ use super::CommandError;
 use super::connect::ClientArgs;
 use super::table::printable;
 use crate::output;
+use crate::telemetry::TracingArgs;
 
 /// Remove objects by their keys, or all of them
 #[derive(Args, Clone, Debug)]
@@ -27,6 +28,9 @@ pub(crate) struct RmArgs {
     force: bool,
 
     #[command(flatten)]
+    tracing: TracingArgs,
+
+    #[command(flatten)]
     client: ClientArgs,
 }
 
@@ -39,7 +43,7 @@ pub(crate) fn run(args: &RmArgs) -> Result<ExitCode, CommandError> {
 }
 
 async fn remove_all(args: &RmArgs) -> Result<ExitCode, CommandError> {
-    let client = args.client.connect().await?;
+    let client = args.client.connect_traced(&args.tracing).await?;
     let reply = client.remove_all(args.force).await?;
     client.close().await;
     if args.client.json {
@@ -54,7 +58,7 @@ async fn remove_all(args: &RmArgs) -> Result<ExitCode, CommandError> {
 }
 
 async fn remove_keys(args: &RmArgs) -> Result<ExitCode, CommandError> {
-    let client = args.client.connect().await?;
+    let client = args.client.connect_traced(&args.tracing).await?;
     let answers = client.remove(&args.keys, args.force).await?;
     client.close().await;
     let failed = answers.iter().filter(|answer| answer.is_err()).count();

@@ -11,10 +11,14 @@ use super::connect::ClientArgs;
 use super::table::{Align, Table, pairs};
 use super::units::human_bytes;
 use crate::output;
+use crate::telemetry::TracingArgs;
 
 /// Show objects, bytes, segments and clients of the master, and its shards
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StatsArgs {
+    #[command(flatten)]
+    tracing: TracingArgs,
+
     #[command(flatten)]
     client: ClientArgs,
 }
@@ -25,7 +29,7 @@ pub(crate) struct StatsArgs {
 /// What the master refused.
 pub(crate) fn run(args: &StatsArgs) -> Result<ExitCode, CommandError> {
     let stats = super::block_on(async {
-        let client = args.client.connect().await?;
+        let client = args.client.connect_traced(&args.tracing).await?;
         let stats = client.stats().await?;
         client.close().await;
         Ok(stats)

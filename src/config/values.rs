@@ -19,6 +19,14 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     duration(text, "seconds", 1000)
 }
 
+/// As [`seconds`], or 0 for never.
+///
+/// # Errors
+/// As [`seconds`].
+pub(crate) fn seconds_or_none(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { seconds(text) }
+}
+
 /// How long a client may be silent: as [`seconds`], but at least one second.
 ///
 /// # Errors
@@ -80,6 +88,17 @@ pub(crate) fn eviction_ratio(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(ratio) if (0.0..1.0).contains(&ratio) => Ok(ratio),
         _ => Err("allowed is a number from 0 and below 1".to_owned()),
+    }
+}
+
+/// A share of all, from none to all.
+///
+/// # Errors
+/// Says what is allowed.
+pub(crate) fn ratio(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ratio),
+        _ => Err("allowed is a number from 0 to 1".to_owned()),
     }
 }
 
@@ -149,6 +168,8 @@ mod tests {
             assert_eq!(seconds(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         assert_eq!(seconds("1d"), Ok(Duration::from_secs(86_400)));
+        assert_eq!(seconds_or_none("0"), Ok(Duration::ZERO));
+        assert_eq!(seconds_or_none("2"), Ok(Duration::from_secs(2)));
     }
 
     #[test]
@@ -193,11 +214,13 @@ mod tests {
     fn ratios_keep_their_bounds() {
         assert_eq!(watermark_ratio("1"), Ok(1.0));
         assert_eq!(eviction_ratio("0"), Ok(0.0));
+        assert_eq!((ratio("0"), ratio("1")), (Ok(0.0), Ok(1.0)));
         for text in ["0", "1.01", "-0.1", "NaN", "inf", "x", ""] {
             assert!(watermark_ratio(text).is_err(), "{text}");
         }
         for text in ["1", "1.01", "-0.1", "NaN", "inf", "x", ""] {
             assert!(eviction_ratio(text).is_err(), "{text}");
+            assert!(text == "1" || ratio(text).is_err(), "{text}");
         }
     }
 }

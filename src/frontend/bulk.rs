@@ -9,21 +9,19 @@ use mooring_proto::message::inspect::ListKeysReply;
 use mooring_proto::message::object::RemoveAllReply;
 use mooring_proto::{ErrorCode, WireError};
 
+use super::calls::Ask;
+
 /// Removes every complete object; leased ones too if it is forced.
 ///
 /// # Errors
 /// If an actor does not take the request; some shards may have removed theirs then.
-pub(crate) async fn remove_all(
-    core: &Core,
-    deadline: Option<Moment>,
-    force: bool,
-) -> Result<RemoveAllReply, WireError> {
+pub(crate) async fn remove_all(ask: Ask<'_>, force: bool) -> Result<RemoveAllReply, WireError> {
     let mut sent = Vec::new();
-    for shard in 0..core.route().shards() {
+    for shard in 0..ask.core.route().shards() {
         let mut tries = 0;
         // Once one shard removes, the others have to: a client does not repeat this request.
         let answer = loop {
-            match core.shard(ShardId(shard), deadline, ShardRequest::RemoveAll { force }) {
+            match ask.shard(ShardId(shard), 0, ShardRequest::RemoveAll { force }) {
                 Ok(answer) => break answer,
                 Err(CallError::Overloaded { retry_after_ms }) if tries < REMOVE_ALL_TRIES => {
                     tries += 1;

@@ -1,13 +1,17 @@
 //! Asking several shards at once.
 
-use mooring_actors::Moment;
+use std::future::Future;
+
 use mooring_actors::core::{CallError, Core};
+use mooring_actors::pool::message::{PoolReply, PoolRequest};
 use mooring_actors::shard::message::{KeyBatch, ShardReply, ShardRequest};
+use mooring_actors::{Moment, ShardId};
 use mooring_proto::error::Refusal;
 use mooring_proto::{ErrorCode, WireError};
 
 use super::bulk::{unavailable, wrong_answer};
 use super::split::{Gather, Part};
+use crate::telemetry::{Trail, Whom};
 
 /// Whom a request asks, and for how long.
 #[derive(Clone, Copy)]
@@ -15,6 +19,33 @@ pub(crate) struct Ask<'a> {
     pub(crate) core: &'a Core,
     /// When the caller stops waiting.
     pub(crate) deadline: Option<Moment>,
+    /// Of a request that is traced.
+    pub(crate) trail: Option<&'a Trail>,
+}
+
+impl Ask<'_> {
+    /// Asks one shard, for so many keys.
+    ///
+    /// # Errors
+    /// As [`Core::shard`].
+    pub(crate) fn shard(
+        &self,
+        shard: ShardId,
+        keys: usize,
+        request: ShardRequest,
+    ) -> Result<impl Future<Output = Result<ShardReply, CallError>> + Send + use<>, CallError> {
+        let watch = self.trail.map(|trail| trail.follow(Whom::Shard(shard), keys));
+        self.core.shard_watched(shard, self.deadline, request, watch)
+    }
+
+    /// Asks the pool.
+    ///
+    /// # Errors
+    /// As [`Core::pool`].
+    pub(crate) async fn pool(&self, request: PoolRequest) -> Result<PoolReply, CallError> {
+        let watch = self.trail.map(|trail| trail.follow(Whom::Pool, 0));
+        self.core.pool_watched(request, watch).await
+    }
 }
 
 /// Asks each concerned shard and puts the answers in the order of the request. If some shards have
@@ -31,7 +62,7 @@ pub(crate) async fn each_item<T>(
     for mut part in parts {
         let batch = std::mem::take(&mut part.batch);
         let request = request(&part, batch);
-        match ask.core.shard(part.shard, ask.deadline, request) {
+        match ask.shard(part.shard, part.positions.len(), request) {
             Ok(answer) => sent.push((part.positions, answer)),
             Err(error) => refused.push((part.positions, error)),
         }
@@ -74,7 +105,7 @@ pub(crate) async fn each_bit(
     for mut part in parts {
         let batch = std::mem::take(&mut part.batch);
         let request = request(&part, batch);
-        let answer = ask.core.shard(part.shard, ask.deadline, request);
+        let answer = ask.shard(part.shard, part.positions.len(), request);
         sent.push((part.positions, answer.map_err(unavailable)?));
     }
     let mut gather = Gather::new(keys);

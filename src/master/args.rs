@@ -11,7 +11,10 @@ use clap::{Args, ValueEnum};
 
 pub(super) use self::handoff::HandoffArgs;
 pub(super) use self::mooncake::MooncakeArgs;
-use crate::config::{client_ttl, eviction_ratio, milliseconds, seconds, watermark_ratio};
+use crate::config::{
+    client_ttl, eviction_ratio, milliseconds, seconds, seconds_or_none, watermark_ratio,
+};
+use crate::telemetry::TelemetryArgs;
 
 /// How a master runs.
 #[derive(Args, Clone, Debug)]
@@ -120,6 +123,15 @@ pub(crate) struct MasterArgs {
 
     #[command(flatten)]
     pub(super) handoff: HandoffArgs,
+
+    #[command(flatten)]
+    pub(super) telemetry: TelemetryArgs,
+
+    /// How often the figures of the metrics page are sent to the collector of --otlp-endpoint; 0 sends
+    /// none; a plain number is seconds, else with a unit
+    #[arg(long, default_value = "15s", value_name = "TIME", value_parser = seconds_or_none)]
+    #[arg(help_heading = "Telemetry")]
+    pub(super) otlp_metrics_interval: Duration,
 
     /// A request that takes at least this many milliseconds, from the whole request to its answer, is
     /// logged with its operation, client and trace; 0 logs none

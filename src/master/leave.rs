@@ -19,6 +19,7 @@ use crate::frontend::mooncake::MooncakeListener;
 use crate::frontend::quic::Listener;
 use crate::handoff::{ExportFailure, Published, Reason};
 use crate::logging;
+use crate::telemetry::{self, Phase};
 
 /// What leaves.
 pub(super) struct Leaving {
@@ -32,6 +33,8 @@ pub(super) struct Leaving {
     pub(super) deadline: Duration,
     /// `None` leaves nothing to the next master.
     pub(super) handover: Option<Arc<Handover>>,
+    /// All of it, for who follows it.
+    pub(super) phase: Phase,
 }
 
 /// Leaves in order; another signal on the way ends the process at once with status 1, and without a
@@ -47,6 +50,8 @@ pub(super) async fn leave(leaving: Leaving, mut signals: Signals) -> ! {
             end(1);
         }
     }
+    drop(leaving.phase);
+    telemetry::flush(LAST_SPANS_TIME).await;
     logging::tell_left_out();
     tracing::info!(
         handoff_shutdown = "left",
@@ -69,15 +74,19 @@ async fn drain(leaving: &Leaving, times: &Times) {
         Err(failure) => Err(failure),
     };
     // What was written just before the signal is not waited for by anybody else.
+    let farewell = leaving.phase.within("farewell");
     let left = LAST_REPLIES_TIME.saturating_sub(times.started.elapsed());
     if let Some(listener) = &leaving.listener {
         listener.flush(left).await;
         listener.close(FAREWELL_TIME).await;
     }
+    drop(farewell);
     let Some(handover) = &leaving.handover else { return };
     let outcome = match outcome {
         Ok(Some(written)) => {
+            let mut phase = leaving.phase.within("publish");
             let published = publish(handover, written, times).await;
+            note_failure(&mut phase, &published);
             times.is_published.store(published.is_ok(), Ordering::Relaxed);
             published
         }
@@ -95,6 +104,8 @@ async fn drain(leaving: &Leaving, times: &Times) {
 
 async fn stop_serving(leaving: &Leaving, times: &Times) {
     let Leaving { context, listener, handover, .. } = leaving;
+    let mut phase = leaving.phase.within("stop serving");
+    phase.note("mooring.in_flight", context.stage.in_flight());
     context.stage.begin_drain();
     tracing::info!(
         handoff_shutdown = "start",
@@ -127,6 +138,7 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
 
 /// Brings the actors to rest. What still waits there is answered as restarting.
 async fn rest(leaving: &Leaving, times: &Times) -> Result<(), ExportFailure> {
+    let mut phase = leaving.phase.within("quiesce");
     let failure = match timeout_at(times.export.into(), leaving.context.core.quiesce()).await {
         Ok(Ok(())) => {
             tracing::info!(
@@ -139,11 +151,13 @@ async fn rest(leaving: &Leaving, times: &Times) -> Result<(), ExportFailure> {
         Ok(Err(error)) => ExportFailure::new(Reason::WriteFailed, error.to_string()),
         Err(_) => late("the actors did not come to rest in time"),
     };
+    phase.fail(failure.to_string());
     tracing::warn!(%failure, "the actors are not at rest");
     Err(failure)
 }
 
 async fn answer_the_rest(leaving: &Leaving, times: &Times) {
+    let _phase = leaving.phase.within("answer");
     let stage = &leaving.context.stage;
     let until = times.export.checked_sub(GOODBYE_TIME).unwrap_or(times.started);
     let left = until.saturating_duration_since(Instant::now());
@@ -156,8 +170,11 @@ async fn answer_the_rest(leaving: &Leaving, times: &Times) {
 async fn write(leaving: &Leaving, times: &Times) -> Result<Option<Written>, ExportFailure> {
     let Some(handover) = &leaving.handover else { return Ok(None) };
     let writing = handover.write(&leaving.context.core, times.export);
+    let mut phase = leaving.phase.within("export");
     let written = timeout_at(times.export.into(), writing).await;
-    let written = written.unwrap_or_else(|_| Err(late("the snapshot was not written in time")))?;
+    let written = written.unwrap_or_else(|_| Err(late("the snapshot was not written in time")));
+    note_failure(&mut phase, &written);
+    let written = written?;
     tracing::info!(
         handoff_shutdown = "exported",
         after_ms = times.elapsed_ms(),
@@ -188,6 +205,12 @@ fn tell(outcome: &Result<Published, ExportFailure>, times: &Times) {
             tracing::warn!(handoff_write = reason, detail, "no snapshot is left");
             tracing::warn!(handoff_shutdown = reason, after_ms, "the next master begins empty");
         }
+    }
+}
+
+fn note_failure<T>(phase: &mut Phase, outcome: &Result<T, ExportFailure>) {
+    if let Err(failure) = outcome {
+        phase.fail(failure.to_string());
     }
 }
 
@@ -291,6 +314,10 @@ const FAREWELL_TIME: Duration = Duration::from_millis(100);
 
 /// Many times what a log and a disk take that work.
 const OVERDUE_WORDS_TIME: Duration = Duration::from_millis(100);
+
+/// For the last spans, to a collector that has taken the ones before: one that is near answers within
+/// milliseconds.
+const LAST_SPANS_TIME: Duration = Duration::from_millis(100);
 
 /// For the note about a deadline that was missed.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);

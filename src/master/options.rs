@@ -36,6 +36,8 @@ pub(super) struct MasterOptions {
     pub(super) settings: Settings,
     pub(super) client_ttl: Duration,
     pub(super) slow: SlowLog,
+    /// How often the figures are sent; `None` sends none.
+    pub(super) metrics_interval: Option<Duration>,
     pub(super) ready_file: Option<PathBuf>,
     pub(super) state_dir: Option<PathBuf>,
     /// From the signal to leave to the end of the process.
@@ -111,6 +113,7 @@ impl MasterOptions {
                 threshold: (args.slow_request_ms > 0)
                     .then(|| Duration::from_millis(args.slow_request_ms)),
             },
+            metrics_interval: Some(args.otlp_metrics_interval).filter(|it| !it.is_zero()),
             ready_file: args.ready_file.clone(),
             state_dir: args.state_dir.clone().or_else(|| args.handoff.handoff_dir.clone()),
             shutdown_deadline: args.handoff.shutdown_deadline_sec,

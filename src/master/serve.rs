@@ -1,6 +1,8 @@
 //! The life of a serving master.
 
+use std::future::Future;
 use std::net::UdpSocket;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +22,14 @@ use super::signals::{Asked, Signals};
 use super::start::{self, Begun};
 use super::supervisor::Supervisor;
 use super::turning_back::TurningBack;
-use crate::admin::{self, Admin};
+use crate::admin::{self, Admin, Family};
 use crate::command::CommandError;
 use crate::descriptors::Shares;
 use crate::frontend::Context;
 use crate::frontend::mooncake::MooncakeListener;
 use crate::frontend::quic;
 use crate::handoff::GivenBack;
+use crate::telemetry::{self, Phase};
 
 /// Serves until a signal asks to leave, and leaves.
 pub(super) async fn serve(
@@ -38,6 +41,7 @@ pub(super) async fn serve(
     let Opened { quic: opened, admin: admin_socket, mooncake, metadata } = opened;
     ports::warn_of_buffers(opened.as_ref());
     let metrics = admin_socket.local_addr().map_err(|error| cannot_serve(&error))?;
+    let starting = Arc::new(telemetry::phase("start"));
     let admin = Admin::new();
     let shares = Shares::of_process();
     admin::start(admin_socket, admin.clone(), shares.pages)
@@ -45,7 +49,8 @@ pub(super) async fn serve(
 
     let supervisor = Arc::new(Supervisor::from_environment());
     let rpc = opened.as_ref().map(|opened| &opened.rpc);
-    let (begun, was_told) = begin(&options, &admin, rpc, &supervisor, &mut signals).await?;
+    let (begun, was_told) =
+        begin(&options, &admin, rpc, &supervisor, &mut signals, &starting).await?;
     let Begun { config, seed, state, directory } = begun;
     if options.handoff.is_some() && options.is_development() {
         tracing::info!(
@@ -58,6 +63,7 @@ pub(super) async fn serve(
              a slow write may still run when its range is given to another object"
         );
     }
+    let opening = starting.within("open ports");
     let probe_client = ClientId(rand::random());
     let is_restored = state.is_some();
     let core = match state {
@@ -84,8 +90,14 @@ pub(super) async fn serve(
     }
 
     let announced = announce(&options, quic.as_ref().map(Quic::fingerprint), ports)?;
+    drop(opening);
     if is_restored {
-        tokio::spawn(settle::tell_when_settled(context.clone()));
+        let settling = starting.within("settle");
+        tokio::spawn(settle::tell_when_settled(context.clone(), settling));
+    }
+    drop(starting);
+    if let Some(interval) = options.metrics_interval {
+        send_figures(&admin, interval);
     }
     supervisor.ready();
     tokio::spawn(supervisor.clone().prove_life(context.clone()));
@@ -94,13 +106,25 @@ pub(super) async fn serve(
             quic.reload();
         }
     }
+    let phase = telemetry::phase("leave");
+    telemetry::begin_leaving();
     supervisor.leaving();
     let handover = directory
         .zip(options.handoff)
         .map(|(directory, options)| Arc::new(Handover { directory, options, seed }));
     let deadline = options.shutdown_deadline;
-    let leaving = Leaving { context, listener, mooncake, announced, deadline, handover };
+    let leaving = Leaving { context, listener, mooncake, announced, deadline, handover, phase };
     leave::leave(leaving, signals).await
+}
+
+/// Has the figures of the metrics page sent, if there is somewhere to send them to.
+fn send_figures(admin: &Arc<Admin>, interval: Duration) {
+    let admin = admin.clone();
+    let source = move || -> Pin<Box<dyn Future<Output = Vec<Family>> + Send>> {
+        let admin = admin.clone();
+        Box::pin(async move { admin.families().await })
+    };
+    telemetry::send_figures(Box::new(source), interval);
 }
 
 /// Begins, which may take as long as another master leaves or an operator does not come; also gives
@@ -112,10 +136,13 @@ async fn begin(
     rpc: Option<&UdpSocket>,
     supervisor: &Supervisor,
     signals: &mut Signals,
+    phase: &Arc<Phase>,
 ) -> Result<(Begun, bool), CommandError> {
     let turning_back = Arc::new(TurningBack::default());
-    let (owned, shown, watched) = (options.clone(), admin.clone(), turning_back.clone());
-    let mut begun = tokio::task::spawn_blocking(move || start::begin(&owned, &shown, &watched));
+    let (owned, shown, watched, phase) =
+        (options.clone(), admin.clone(), turning_back.clone(), phase.clone());
+    let mut begun =
+        tokio::task::spawn_blocking(move || start::begin(&owned, &shown, &watched, &phase));
     let ended = |begun: Result<_, JoinError>| match begun {
         Ok(begun) => begun,
         Err(error) => Err(CommandError::failed("the start panicked", error)),

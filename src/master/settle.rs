@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::frontend::Context;
 use crate::frontend::stats::Snapshot;
+use crate::telemetry::Phase;
 
 /// Tells once that no restored segment is pending any more. Ends without a word if the master leaves
 /// before.
-pub(super) async fn tell_when_settled(context: Arc<Context>) {
+pub(super) async fn tell_when_settled(context: Arc<Context>, mut phase: Phase) {
     let served = Instant::now();
     while !context.stage.is_draining() {
         // An actor that has no room for the question is asked again.
@@ -16,6 +17,8 @@ pub(super) async fn tell_when_settled(context: Arc<Context>) {
             && snapshot.pool.segments_pending == 0
         {
             let pool = snapshot.pool;
+            phase.note("mooring.segments_confirmed", pool.segments_confirmed);
+            phase.note("mooring.segments_dropped", pool.segments_dropped);
             return tracing::info!(
                 handoff_startup = "settled",
                 segments_confirmed = pool.segments_confirmed,

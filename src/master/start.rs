@@ -16,6 +16,7 @@ use crate::handoff::{
     Admission, Cause, ClaimError, Deadline, Decision, DirectoryError, Found, HandoffDirectory,
     Limits, Note, OpenError, Reason, Refusal, StartNote, available_bytes, decide,
 };
+use crate::telemetry::{self, Phase};
 
 /// What there is to serve.
 pub(super) struct Begun {
@@ -37,6 +38,7 @@ pub(super) fn begin(
     options: &MasterOptions,
     admin: &Admin,
     turning_back: &TurningBack,
+    phase: &Phase,
 ) -> Result<Begun, CommandError> {
     let Some(handoff) = &options.handoff else {
         tracing::info!(
@@ -58,7 +60,7 @@ pub(super) fn begin(
                 progress.reason = None;
             });
         }
-        let fault = match attempt(options, handoff, admin, turning_back, told.is_none()) {
+        let fault = match attempt(options, handoff, admin, turning_back, phase, told.is_none()) {
             Ok(Attempt::Begun(begun)) => return Ok(*begun),
             Ok(Attempt::Refused(refusal)) => {
                 wait_until_cleared(&refusal);
@@ -96,6 +98,7 @@ fn core_config(options: &MasterOptions, seed: u64) -> CoreConfig {
         settings: options.settings.clone(),
         layout: options.layout,
         on_fault: super::on_fault,
+        on_job: telemetry::on_job(),
         ..CoreConfig::new(options.shards, seed, Incarnation(rand::random()))
     }
 }
@@ -137,10 +140,13 @@ fn attempt(
     handoff: &HandoffOptions,
     admin: &Admin,
     turning_back: &TurningBack,
+    phase: &Phase,
     is_first: bool,
 ) -> Result<Attempt, StartError> {
+    let opening = phase.within("open directory");
     let mut directory = HandoffDirectory::open(&handoff.directory, handoff.lock_wait)?;
     turning_back.watch(directory.retreat());
+    drop(opening);
     if is_first {
         admin.note(|progress| progress.state = StartState::Starting);
     }
@@ -152,7 +158,7 @@ fn attempt(
     let memory = available_bytes().map(admission);
     let limits = Limits { max_age_ms: handoff.max_age_ms, memory };
     let cause = match decide(&found, handoff.policy, &limits, now_wall_ms) {
-        Decision::Restore => match take_over(&mut directory, options, handoff, admin)? {
+        Decision::Restore => match take_over(&mut directory, options, handoff, admin, phase)? {
             Ok(restored) => return serve_restored(directory, restored),
             // What was laid down so far is gone by now, before anything else is allocated.
             Err(cause) => cause,
@@ -185,6 +191,7 @@ fn take_over(
     options: &MasterOptions,
     handoff: &HandoffOptions,
     admin: &Admin,
+    phase: &Phase,
 ) -> Result<Result<Restored, Cause>, StartError> {
     directory.make_room()?;
     let laid = Arc::new(RestoreProgress::default());
@@ -194,6 +201,7 @@ fn take_over(
         progress.handoff.get_or_insert_default().restore.progress = laid.clone();
     });
     let started = Instant::now();
+    let claiming = phase.within("claim");
     let snapshot = match directory.claim() {
         Ok(snapshot) => snapshot,
         Err(ClaimError::Directory(error)) => return Err(StartError::Claim(error)),
@@ -201,6 +209,8 @@ fn take_over(
             return Ok(Err(Cause::new(error.reason(), error.to_string())));
         }
     };
+    drop(claiming);
+    let mut restoring = phase.within("restore");
     let deadline = Deadline::at(started + handoff.restore_deadline);
     let seed = snapshot.manifest().route_seed;
     let config = core_config(options, seed);
@@ -212,6 +222,11 @@ fn take_over(
         "claimed the snapshot"
     );
     let outcome = restore::restore(&snapshot, config, handoff.restore_workers, deadline, &laid);
+    match &outcome {
+        Ok(restored) => restoring.note("mooring.objects", restored.objects),
+        Err(cause) => restoring.fail(cause.to_string()),
+    }
+    drop(restoring);
     let duration = started.elapsed();
     Ok(outcome.inspect(|restored| {
         admin.note(|progress| {

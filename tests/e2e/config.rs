@@ -7,7 +7,7 @@ use crate::harness::{mooring, run};
 
 /// A value for every flag of `mooring master` that is not its default, as the effective
 /// configuration shows it.
-const MASTER: [(&str, &str); 39] = [
+const MASTER: [(&str, &str); 43] = [
     ("rpc-port", "1234"),
     ("rpc-address", "127.0.0.2"),
     ("metrics-port", "1235"),
@@ -43,6 +43,10 @@ const MASTER: [(&str, &str); 39] = [
     ("handoff-max-workers", "2"),
     ("handoff-restore-workers", "3"),
     ("handoff-restore-margin-percent", "20"),
+    ("otlp-endpoint", "http://collector:4317"),
+    ("otlp-protocol", "grpc"),
+    ("otlp-metrics-interval", "5s"),
+    ("trace-ratio", "0.25"),
     ("slow-request-ms", "250"),
     ("ready-file", "ready.json"),
     ("state-dir", "state"),
@@ -136,6 +140,10 @@ fn value_of(toml: &str, subject: &str, flag: &str) -> String {
 
 fn variable_of(subject: &str, flag: &str) -> String {
     let flag_name = flag.to_uppercase().replace('-', "_");
+    // Every program with OpenTelemetry knows these.
+    if ["otlp-endpoint", "otlp-protocol"].contains(&flag) {
+        return format!("OTEL_EXPORTER_{flag_name}");
+    }
     let shared = subject == "store" && SHARED.contains(&flag);
     if flag.starts_with("log-") || shared {
         return format!("MOORING_{flag_name}");
@@ -195,7 +203,7 @@ fn check_sources(subject: &str, flag: &str, value: &str) {
     let mut by_file = mooring(&arguments);
     by_file.arg("--config").arg(file.path());
 
-    for (command, source) in [(by_flag, "flag"), (by_variable, "env MOORING_"), (by_file, "file")] {
+    for (command, source) in [(by_flag, "flag"), (by_variable, "env "), (by_file, "file")] {
         let toml = effective(command);
         assert_eq!(value_of(&toml, subject, flag), value, "{subject} --{flag} by {source}");
         let line = line_of(&toml, flag);

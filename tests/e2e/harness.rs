@@ -21,7 +21,9 @@ pub(crate) fn mooring(arguments: &[&str]) -> Command {
 pub(crate) fn called(program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("MOORING_") || name == "RUST_LOG" {
+        let text = name.to_string_lossy();
+        let is_setting = ["MOORING_", "OTEL_"].iter().any(|prefix| text.starts_with(prefix));
+        if is_setting || ["RUST_LOG", "TRACEPARENT"].contains(&&*text) {
             command.env_remove(name);
         }
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps says where it failed")]
 
 mod bench;
+mod collector;
 mod commands;
 mod config;
 mod demo;
@@ -24,5 +25,6 @@ mod pool;
 mod process;
 mod store;
 mod supervisor;
+mod telemetry;
 mod tls;
 mod wire;

@@ -3,6 +3,7 @@
 use crate::client::ClientError;
 use crate::client::retry::random;
 use crate::client::tls::ClientTls;
+use crate::frame::TraceContext;
 use crate::identity::ClientId;
 use crate::limits::NAME_BYTES_MAX;
 
@@ -37,6 +38,11 @@ pub struct ClientConfig {
     /// frame; lower it where an overlay network takes its share of the frame. Later ones are as large
     /// as the network is found to carry, up to 8,952 bytes.
     pub initial_mtu_bytes: u16,
+    /// The trace of calls that are made where no span of OpenTelemetry is active.
+    pub trace_parent: Option<TraceContext>,
+    /// The share of calls without any trace that begin one, from 0 to 1; without an OpenTelemetry of
+    /// the program they do not.
+    pub trace_ratio: f64,
 }
 
 impl ClientConfig {
@@ -52,6 +58,8 @@ impl ClientConfig {
             max_in_flight: MAX_IN_FLIGHT,
             fetch_bytes_max: FETCH_BYTES_MAX,
             initial_mtu_bytes: INITIAL_MTU_BYTES,
+            trace_parent: None,
+            trace_ratio: 0.0,
         }
     }
 
@@ -69,6 +77,8 @@ impl ClientConfig {
                  {INITIAL_MTU_BYTES_MAX}",
                 self.initial_mtu_bytes
             )
+        } else if !(0.0..=1.0).contains(&self.trace_ratio) {
+            format!("trace_ratio is {}, allowed is 0 to 1", self.trace_ratio)
         } else {
             return Ok(());
         };

@@ -261,7 +261,7 @@ async fn read_range(
     buffer: &mut [u8],
     deadline: Deadline,
 ) -> Result<(), Failure> {
-    let head = encode(&ReadRangeRequest { range }, deadline)?;
+    let head = encode(&ReadRangeRequest { range }, deadline, None)?;
     let mut stream = Stream::open(connection, deadline, Priority::Usual).await?;
     let answer = async {
         stream.send(&mut [head]).await?;
@@ -308,7 +308,7 @@ async fn write_range(
     begin_by: Deadline,
 ) -> Result<(), Failure> {
     let request = WriteRangeRequest { range, crc32c: crc32c::crc32c(&bytes) };
-    let head = encode(&request, deadline)?;
+    let head = encode(&request, deadline, None)?;
     let opened = Stream::open(connection, deadline.or_sooner(begin_by), Priority::Usual).await;
     let mut stream = opened?;
     if begin_by.has_passed() {

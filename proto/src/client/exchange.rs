@@ -7,7 +7,7 @@ use super::error::{ClientError, Failure};
 use super::retry::Deadline;
 use crate::close;
 use crate::error::WireError;
-use crate::frame::{self, REPLY_HEADER_BYTES, ReplyHeader};
+use crate::frame::{self, REPLY_HEADER_BYTES, ReplyHeader, TraceContext};
 use crate::limits::FRAME_BYTES_MAX;
 use crate::message::Request;
 
@@ -26,8 +26,9 @@ pub(super) async fn exchange<R: Request>(
     request: &R,
     deadline: Deadline,
     priority: Priority,
+    trace: Option<TraceContext>,
 ) -> Result<R::Reply, Failure> {
-    let head = encode(request, deadline)?;
+    let head = encode(request, deadline, trace)?;
     let mut stream = Stream::open(connection, deadline, priority).await?;
     let answer = async {
         stream.send(&mut [head]).await?;
@@ -41,10 +42,14 @@ pub(super) async fn exchange<R: Request>(
 }
 
 /// Checks the limits of a request and encodes it; nothing has been sent when this fails.
-pub(super) fn encode<R: Request>(request: &R, deadline: Deadline) -> Result<Bytes, Failure> {
+pub(super) fn encode<R: Request>(
+    request: &R,
+    deadline: Deadline,
+    trace: Option<TraceContext>,
+) -> Result<Bytes, Failure> {
     let encoded = request
         .check()
-        .and_then(|()| frame::encode_request(request, deadline.left_ms(), None))
+        .and_then(|()| frame::encode_request(request, deadline.left_ms(), trace.as_ref()))
         .map_err(|error| Failure::known(ClientError::Refused(error)))?;
     Ok(encoded.into())
 }

@@ -274,7 +274,7 @@ fn is_away(error: &ClientError) -> bool {
 async fn greet(dialed: Dialed, hello: &HelloRequest) -> Result<Arc<Session>, ClientError> {
     // The whole attempt is bounded from outside.
     let deadline = Deadline::after_ms(HELLO_MS);
-    match exchange(&dialed.connection, hello, deadline, Priority::Control).await {
+    match exchange(&dialed.connection, hello, deadline, Priority::Control, None).await {
         Ok(hello) => Ok(Arc::new(Session { dialed, hello })),
         Err(Failure { error, .. }) => Err(error),
     }

@@ -63,7 +63,7 @@ impl Shared {
         let request = PingRequest { mounted_segments: self.mounts.count() };
         let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
         let deadline = Deadline::after_ms(interval_ms.max(PING_TIMEOUT_MS_MIN));
-        exchange(&session.dialed.connection, &request, deadline, Priority::Control)
+        exchange(&session.dialed.connection, &request, deadline, Priority::Control, None)
             .await
             .map_err(|failure| failure.error)
     }

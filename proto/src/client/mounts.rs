@@ -126,7 +126,7 @@ impl Shared {
                 if let Some(entry) = entries.get(&id) {
                     request.mounted_with = Some(entry.mounted_with);
                 }
-                match self.call_once(&request, deadline).await {
+                match self.call_once(&request, deadline, None).await {
                     Ok((grant, _)) => {
                         self.mounts.insert(&mut entries, request.segment, grant);
                         return Ok(grant);
@@ -149,7 +149,7 @@ impl Shared {
                     known = true;
                     entry.leaving = true;
                 }
-                let outcome = self.call_once(request, deadline).await.map(|(reply, _)| reply);
+                let outcome = self.call_once(request, deadline, None).await.map(|(reply, _)| reply);
                 match outcome.map_err(|failure| failure.error) {
                     Ok(reply) => {
                         if reply.grace_left_ms == 0 {
@@ -215,7 +215,7 @@ impl Shared {
         let request = RemountRequest { segments };
         let connection = &session.dialed.connection;
         let reply: RemountReply =
-            exchange(connection, &request, self.deadline(), Priority::Control)
+            exchange(connection, &request, self.deadline(), Priority::Control, None)
                 .await
                 .map_err(|failure| failure.error)?;
         if reply.grants.len() != request.segments.len() {

@@ -13,6 +13,8 @@ use super::link::Link;
 use super::mounts::MountBook;
 use super::retry::{Backoff, Deadline, random};
 use super::segments::SegmentCache;
+use super::trace::{CallSpan, Tracing};
+use crate::frame::TraceContext;
 use crate::message::Request;
 
 #[derive(Debug)]
@@ -22,6 +24,7 @@ pub(super) struct Shared {
     pub(super) mounts: MountBook,
     pub(super) segments: SegmentCache,
     pub(super) stores: Stores,
+    pub(super) tracing: Tracing,
     in_flight: Semaphore,
     put_ids: AtomicU64,
 }
@@ -43,6 +46,7 @@ impl Shared {
             mounts: MountBook::default(),
             segments: SegmentCache::default(),
             stores: Stores::new(&config),
+            tracing: Tracing::new(&config),
             in_flight: Semaphore::new(config.max_in_flight.min(Semaphore::MAX_PERMITS)),
             put_ids: AtomicU64::new(random()),
             config,
@@ -63,6 +67,7 @@ impl Shared {
         &self,
         request: &R,
         deadline: Deadline,
+        trace: Option<TraceContext>,
     ) -> Result<(R::Reply, Instant), Failure> {
         let turn = deadline.bound(WAIT_TURN, self.in_flight.acquire()).await;
         // The semaphore is never closed, so a permit is missing only after a timeout.
@@ -70,7 +75,7 @@ impl Shared {
         let session = self.link.session(deadline).await.map_err(Failure::known)?;
         let asked_at = Instant::now();
         let connection = &session.dialed.connection;
-        let reply = exchange(connection, request, deadline, Priority::Usual).await?;
+        let reply = exchange(connection, request, deadline, Priority::Usual, trace).await?;
         Ok((reply, asked_at))
     }
 
@@ -80,15 +85,28 @@ impl Shared {
         request: &R,
         deadline: Deadline,
     ) -> Result<Answer<R::Reply>, ClientError> {
+        let mut span = self.tracing.begin(R::KIND);
+        let outcome = self.attempt_until(request, deadline, &mut span).await;
+        span.end(&outcome);
+        outcome
+    }
+
+    async fn attempt_until<R: Request>(
+        &self,
+        request: &R,
+        deadline: Deadline,
+        span: &mut CallSpan,
+    ) -> Result<Answer<R::Reply>, ClientError> {
         let mut backoff = Backoff::default();
         let mut maybe_done_before = false;
         loop {
-            let failure = match self.call_once(request, deadline).await {
+            let failure = match self.call_once(request, deadline, span.context()).await {
                 Ok((reply, asked_at)) => return Ok(Answer { reply, asked_at, maybe_done_before }),
                 Err(failure) => failure,
             };
             maybe_done_before |= failure.maybe_done;
             let Some(hint) = failure.error.retry() else { return Err(failure.error) };
+            span.retry(&failure.error);
             if !deadline.sleep(backoff.pause(hint)).await {
                 return Err(failure.error);
             }

@@ -4,6 +4,7 @@ use super::super::exposition::Exposition;
 use super::super::{Admin, stage};
 use crate::allocator;
 use crate::frontend::stats::{cpu_seconds, resident_bytes};
+use crate::telemetry;
 
 pub(super) fn families(page: &mut Exposition, admin: &Admin) {
     page.gauge("mooring_resident_bytes", "Resident memory of the process.", resident_bytes());
@@ -28,8 +29,21 @@ pub(super) fn families(page: &mut Exposition, admin: &Admin) {
         "Since the process started.",
         admin.started.elapsed().as_secs_f64(),
     );
-    let state = [(stage(admin).state, 1)];
+    let outcomes = telemetry::outcomes();
+    page.counters(
+        "mooring_trace_spans_total",
+        "Spans for a collector: taken by it, refused or not answered, and requests of which there are \
+         none because too many waited to be sent.",
+        "outcome",
+        [
+            ("sent", outcomes.sent()),
+            ("failed", outcomes.failed()),
+            ("dropped", outcomes.dropped()),
+        ]
+        .into_iter(),
+    );
+    let state = [(stage(admin).state, 1_u8)];
     page.gauges("mooring_state", "How far the process is.", "state", state.into_iter());
-    let version = [(env!("CARGO_PKG_VERSION"), 1)];
+    let version = [(env!("CARGO_PKG_VERSION"), 1_u8)];
     page.gauges("mooring_build_info", "The release.", "version", version.into_iter());
 }

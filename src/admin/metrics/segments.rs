@@ -59,6 +59,7 @@ mod tests {
     use mooring_proto::message::segment::{Segment, SegmentEntry};
     use mooring_proto::{ClientId, SegmentId};
 
+    use super::super::super::exposition::text;
     use super::*;
 
     fn segment(slot: u32) -> SegmentDetail {
@@ -94,7 +95,7 @@ mod tests {
         let segments: Vec<_> = (0..3_000).map(segment).collect();
         let mut page = Exposition::default();
         families(&mut page, &segments);
-        let page = page.finish();
+        let page = text(&page.finish());
         assert!(page.lines().count() < 10 * (LISTED_MAX + 3), "{}", page.lines().count());
         for line in [
             "mooring_spans 6000",

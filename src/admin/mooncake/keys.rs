@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use super::super::{Admin, query};
 use super::problem::Problem;
 use super::serving;
+use crate::frontend::calls::Ask;
 use crate::frontend::{Context, bulk};
 
 /// One key a line: its bytes as they are, or [as escapes](line) where they would not stay one line.
@@ -116,7 +117,8 @@ pub(super) async fn remove_all(
     let force = query::text(query.as_deref(), "force");
     let force = force.is_some_and(|text| text == "true" || text == "1");
     context.counters.kind(Kind::RemoveAll).requests.increment();
-    let removed = bulk::remove_all(&context.core, None, force).await?;
+    let ask = Ask { core: &context.core, deadline: None, trail: None };
+    let removed = bulk::remove_all(ask, force).await?;
     tracing::info!(force, removed = removed.removed, "all objects removed over the admin pages");
     Ok(Json(Removed { success: true, removed_count: removed.removed }).into_response())
 }

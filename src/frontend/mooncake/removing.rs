@@ -81,7 +81,7 @@ fn decided(answers: Vec<Result<(), Refusal>>) -> Expected<i64> {
 
 /// The function has no word for a refusal: if a shard does not answer, nothing is told to be removed.
 pub(super) async fn remove_all(scope: &Scope<'_>, call: &RemoveAll<'_>) -> Vec<u8> {
-    let removed = bulk::remove_all(scope.ask().core, None, call.force).await;
+    let removed = bulk::remove_all(scope.ask(), call.force).await;
     let count = removed.map_or(0, |sum| i64::try_from(sum.removed).unwrap_or(i64::MAX));
     scope.frame::<RemoveAll<'_>, _>(&count)
 }

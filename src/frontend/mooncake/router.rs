@@ -12,6 +12,7 @@ use super::listener::Shared;
 use super::{off, reading, removing, segments, session, writing};
 use crate::frontend::calls::Ask;
 use crate::frontend::slow::Finished;
+use crate::telemetry::{self, Arrived, Operation, Trail};
 
 /// What a request is answered within.
 pub(super) struct Scope<'a> {
@@ -19,11 +20,13 @@ pub(super) struct Scope<'a> {
     /// The body; keys of the request lie in it.
     pub(super) body: &'a Bytes,
     seq: u32,
+    /// Of a request that is traced.
+    trail: Option<&'a Trail>,
 }
 
 impl<'a> Scope<'a> {
     pub(super) fn ask(&self) -> Ask<'a> {
-        Ask { core: &self.shared.context.core, deadline: None }
+        Ask { core: &self.shared.context.core, deadline: None, trail: self.trail }
     }
 
     /// The same request with keys that lie elsewhere.
@@ -31,7 +34,7 @@ impl<'a> Scope<'a> {
     where
         'a: 'b,
     {
-        Scope { shared: self.shared, body, seq: self.seq }
+        Scope { shared: self.shared, body, seq: self.seq, trail: self.trail }
     }
 
     /// The frame with the answer to a call that is not a batch.
@@ -90,8 +93,17 @@ pub(super) async fn answer(shared: &Shared, seq: u32, function_id: u32, body: &B
     let function = call.function();
     let counters = shared.context.mooncake.function(function);
     counters.requests.increment();
-    let scope = Scope { shared, body, seq };
+    let trail = telemetry::follow(None, || Arrived {
+        operation: Operation::Mooncake(function),
+        client: None,
+        arrived: Some(started),
+        request_bytes: body.len(),
+    });
+    let scope = Scope { shared, body, seq, trail: trail.as_ref() };
     let reply = dispatch(&scope, call).await;
+    if let Some(trail) = &trail {
+        trail.note_answer(reply.len(), None);
+    }
     let took = started.elapsed();
     counters.durations.record(took);
     shared.context.slow.look(took, || Finished {

@@ -210,7 +210,7 @@ fn memory(segment: &Segment<'_>) -> Expected<Memory> {
 }
 
 async fn pool(scope: &Scope<'_>, request: PoolRequest) -> Expected<PoolReply> {
-    scope.ask().core.pool(request).await.map_err(|error| whole(unavailable(error)))
+    scope.ask().pool(request).await.map_err(|error| whole(unavailable(error)))
 }
 
 /// A refusal of memory, of which the operator hears if there is memory of the other kind.

@@ -17,6 +17,7 @@ use super::router;
 use super::sessions::Sessions;
 use crate::frontend::Context;
 use crate::frontend::budget::{Budget, ConnectionBudget};
+use crate::telemetry::{self, Arrived, Operation};
 
 /// What all connections of the front end share.
 pub(crate) struct Shared {
@@ -181,6 +182,7 @@ async fn serve_request(
     mut receive: RecvStream,
 ) -> Option<Closing> {
     let mut charge = budget.open();
+    let arrived = telemetry::moment();
     let given_up = send.stopped();
     let answer = async {
         let request = match request::read(&mut receive, &mut charge).await {
@@ -192,8 +194,15 @@ async fn serve_request(
             let kind_number = request.kind as u16;
             return Err(Unread::Refused { kind_number, error, close: None });
         };
-        // The request is in flight until its answer is written.
-        Ok((router::answer(context, client, request).await, admitted))
+        let trail = telemetry::follow(request.trace, || Arrived {
+            operation: Operation::Quic(request.kind),
+            client: Some(client),
+            arrived,
+            request_bytes: request.body.len(),
+        });
+        let frame = router::answer(context, client, request, trail.as_ref()).await;
+        // The request is in flight until its answer is written, and its trace ends with that.
+        Ok((frame, (admitted, trail)))
     };
     let answer = tokio::select! {
         biased;

@@ -17,6 +17,7 @@ use super::request::Request;
 use crate::frontend::Context;
 use crate::frontend::bulk::unavailable;
 use crate::frontend::slow::Finished;
+use crate::telemetry::Trail;
 
 /// What a request is answered within.
 pub(super) struct Scope<'a> {
@@ -25,17 +26,24 @@ pub(super) struct Scope<'a> {
     /// When the caller stops waiting.
     pub(super) deadline: Option<Moment>,
     pub(super) body: &'a bytes::Bytes,
+    /// Of a request that is traced.
+    pub(super) trail: Option<&'a Trail>,
 }
 
 /// The frame that answers a request; a refusal is an answer too.
-pub(super) async fn answer(context: &Context, client: ClientId, request: Request) -> Vec<u8> {
+pub(super) async fn answer(
+    context: &Context,
+    client: ClientId,
+    request: Request,
+    trail: Option<&Trail>,
+) -> Vec<u8> {
     let started = Instant::now();
     let kind = request.kind;
     let counters = context.counters.kind(kind);
     counters.requests.increment();
     let deadline_ms = u64::from(request.deadline_ms);
     let deadline = (deadline_ms > 0).then(|| context.core.now().after_ms(deadline_ms));
-    let scope = Scope { context, client, deadline, body: &request.body };
+    let scope = Scope { context, client, deadline, body: &request.body, trail };
     let answer = match deadline {
         None => dispatch(&scope, kind).await,
         Some(_) => {
@@ -46,12 +54,16 @@ pub(super) async fn answer(context: &Context, client: ClientId, request: Request
             outcome.unwrap_or_else(|_| Err(deadline_exceeded()))
         }
     };
+    let refusal = answer.as_ref().err().map(|error| error.code.name());
     let reply = answer.unwrap_or_else(|error| {
         counters.failures.increment();
         context.counters.refused(error.code);
         tracing::debug!(%client, ?kind, %error, trace = ?request.trace, "request refused");
         encode_refusal(kind as u16, &error)
     });
+    if let Some(trail) = trail {
+        trail.note_answer(reply.len(), refusal);
+    }
     let took = started.elapsed();
     counters.durations.record(took);
     context.slow.look(took, || Finished {

@@ -14,7 +14,7 @@ use crate::frontend::stats::Snapshot;
 
 pub(super) async fn remove_all(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let RemoveAllRequest { force } = scope.decode()?;
-    let sum = bulk::remove_all(&scope.context.core, scope.deadline, force).await?;
+    let sum = bulk::remove_all(scope.ask(), force).await?;
     Ok(reply::<RemoveAllRequest>(&sum))
 }
 

@@ -175,8 +175,8 @@ async fn readable(
 }
 
 impl Scope<'_> {
-    fn ask(&self) -> Ask<'_> {
-        Ask { core: &self.context.core, deadline: self.deadline }
+    pub(super) fn ask(&self) -> Ask<'_> {
+        Ask { core: &self.context.core, deadline: self.deadline, trail: self.trail }
     }
 
     fn route(&self) -> mooring_actors::Route {

@@ -52,6 +52,6 @@ pub(super) fn table(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
 
 impl Scope<'_> {
     pub(super) async fn pool(&self, request: PoolRequest) -> Result<PoolReply, WireError> {
-        self.context.core.pool(request).await.map_err(unavailable)
+        self.ask().pool(request).await.map_err(unavailable)
     }
 }

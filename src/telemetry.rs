@@ -1,0 +1,189 @@
+//! OpenTelemetry: traces of requests and of what the process does, and its figures, sent by OTLP.
+//!
+//! What is traced is noted as plain data and put into a bounded queue; a thread of its own makes spans of
+//! it and sends them. Whoever is traced waits for nothing, and what finds no place is counted and gone.
+//! A request that is not traced costs a comparison.
+
+mod args;
+mod commands;
+mod encode;
+mod exporter;
+mod figures;
+mod line;
+mod phase;
+mod queue;
+mod sampler;
+mod span;
+mod target;
+mod trail;
+
+use std::sync::{LazyLock, OnceLock};
+use std::time::{Duration, Instant};
+
+use mooring_actors::shard::JobReport;
+use mooring_proto::frame::TraceContext;
+use tokio::sync::{mpsc, oneshot, watch};
+
+pub(crate) use self::args::TelemetryArgs;
+pub(crate) use self::commands::TracingArgs;
+use self::encode::Sender;
+pub(crate) use self::exporter::Source;
+use self::exporter::{Exporter, Order};
+use self::line::Line;
+pub(crate) use self::phase::Phase;
+pub(crate) use self::queue::Outcomes;
+use self::queue::{Item, Queue};
+use self::sampler::Sampler;
+use self::target::{Signal, Target};
+pub(crate) use self::trail::{Arrived, Operation, Trail, Whom};
+use crate::command::CommandError;
+
+/// What sends, once it was started.
+struct Telemetry {
+    /// `None` without traces.
+    traces: Option<(Queue, Sampler)>,
+    /// Whether figures are sent.
+    has_metrics: bool,
+    orders: mpsc::UnboundedSender<Order>,
+    leaving: watch::Sender<bool>,
+}
+
+static TELEMETRY: OnceLock<Telemetry> = OnceLock::new();
+
+static OUTCOMES: Outcomes = Outcomes::new();
+
+static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Starts to send, if the arguments or variables say where to. `service` is the name, if no variable
+/// gives another one.
+///
+/// # Errors
+/// Arguments and variables that make no sense, certificates that are of no use.
+pub(crate) fn start(args: &TelemetryArgs, service: &'static str) -> Result<(), CommandError> {
+    LazyLock::force(&STARTED);
+    let variable = |name: &str| std::env::var(name).ok();
+    if variable("OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
+        return Ok(());
+    }
+    let line = |signal| {
+        let target = Target::new(args, signal, variable).map_err(CommandError::Arguments)?;
+        let line = |target| Line::new(target).map_err(|error| failed(&error));
+        target.map(line).transpose()
+    };
+    let (traces, metrics) = (line(Signal::Traces)?, line(Signal::Metrics)?);
+    if traces.is_none() && metrics.is_none() {
+        return Ok(());
+    }
+    let (queue, items) = Queue::new(&OUTCOMES);
+    let (orders, to_do) = mpsc::unbounded_channel();
+    let (leaving, leaves) = watch::channel(false);
+    let telemetry = Telemetry {
+        traces: traces.is_some().then(|| (queue, Sampler::new(args.trace_ratio))),
+        has_metrics: metrics.is_some(),
+        orders,
+        leaving,
+    };
+    let sender = Sender::new(service);
+    let exporter = Exporter {
+        items,
+        orders: to_do,
+        leaving: leaves,
+        traces,
+        metrics,
+        sender,
+        outcomes: &OUTCOMES,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| failed(&error))?;
+    let thread = std::thread::Builder::new().name("telemetry".to_owned());
+    thread.spawn(move || runtime.block_on(exporter.run())).map_err(|error| failed(&error))?;
+    // A second start is a test in the same process; the first one stays.
+    let _ = TELEMETRY.set(telemetry);
+    Ok(())
+}
+
+fn failed(error: &dyn std::fmt::Display) -> CommandError {
+    CommandError::failed("cannot send telemetry", error)
+}
+
+/// Sends the figures of this source each so often from now on, if they are to be sent.
+pub(crate) fn send_figures(source: Source, every: Duration) {
+    if let Some(telemetry) = TELEMETRY.get().filter(|telemetry| telemetry.has_metrics) {
+        // The thread lives as long as the process.
+        let _ = telemetry.orders.send(Order::SendFigures(source, every));
+    }
+}
+
+/// Now, if somebody may want to know when a request arrived.
+pub(crate) fn moment() -> Option<Instant> {
+    traces().map(|_| Instant::now())
+}
+
+/// Follows a request that has just been read, if it is sampled. `came` is the trace that it names.
+pub(crate) fn follow(
+    came: Option<TraceContext>,
+    request: impl FnOnce() -> Arrived,
+) -> Option<Trail> {
+    let (queue, sampler) = traces()?;
+    let trace = sampler.decide(came)?;
+    Some(Trail::new(queue.clone(), trace, request()))
+}
+
+/// Begins a phase of the process that is the first of its trace.
+pub(crate) fn phase(name: &'static str) -> Phase {
+    Phase::first(traces().map(|(queue, _)| queue), name)
+}
+
+/// Who is to be told of the long jobs of shards; `None` if nothing is made of them.
+pub(crate) fn on_job() -> Option<fn(JobReport)> {
+    traces().map(|_| tell_of_job as fn(JobReport))
+}
+
+/// A job that ran for a traced request has a span, and a share of the others as of requests.
+fn tell_of_job(report: JobReport) {
+    let Some((queue, sampler)) = traces() else { return };
+    let trace = match report.causes.is_empty() {
+        true => sampler.decide(None),
+        false => Some(sampler::new_trace()),
+    };
+    if let Some(trace) = trace {
+        queue.push(Item::Span(Box::new(phase::job(report, trace))));
+    }
+}
+
+fn traces() -> Option<&'static (Queue, Sampler)> {
+    TELEMETRY.get()?.traces.as_ref()
+}
+
+/// What became of what was traced.
+pub(crate) fn outcomes() -> &'static Outcomes {
+    &OUTCOMES
+}
+
+/// When the process started.
+fn started() -> Instant {
+    *STARTED
+}
+
+/// The process begins to leave: what waits is sent now, and nothing takes long any more. Returns at
+/// once. Whether the collector answers is known by the time of [`flush`].
+pub(crate) fn begin_leaving() {
+    if let Some(telemetry) = TELEMETRY.get() {
+        telemetry.leaving.send_replace(true);
+        let (done, _) = oneshot::channel();
+        let _ = telemetry.orders.send(Order::Flush(done));
+    }
+}
+
+/// Sends what waits, at most this long; not at all to a collector that did not take the last message.
+pub(crate) async fn flush(in_time: Duration) {
+    let Some(telemetry) = TELEMETRY.get() else { return };
+    if telemetry.traces.is_none() || OUTCOMES.is_gone() {
+        return;
+    }
+    let (done, flushed) = oneshot::channel();
+    let _ = telemetry.orders.send(Order::Flush(done));
+    let _ = tokio::time::timeout(in_time, flushed).await;
+}
