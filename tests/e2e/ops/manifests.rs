@@ -245,7 +245,9 @@ fn the_chart_is_of_this_release_and_its_flags_are_flags() {
     let values = yaml("helm/mooring/values.yaml").remove(0);
     let schema: Value = serde_json::from_str(&text("helm/mooring/values.schema.json")).unwrap();
     let asked = Regex::new(r"\.Values\.([a-zA-Z.]+)").unwrap();
-    for name in ["_helpers.tpl", "deployment.yaml", "service.yaml", "policy.yaml", "volume.yaml"] {
+    let templates =
+        ["deployment.yaml", "service.yaml", "policy.yaml", "volume.yaml", "monitor.yaml"];
+    for name in ["_helpers.tpl"].into_iter().chain(templates) {
         let template = text(&format!("helm/mooring/templates/{name}"));
         for found in asked.captures_iter(&template) {
             let (mut value, mut described) = (&values, &schema);
