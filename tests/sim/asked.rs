@@ -8,7 +8,8 @@ use mooring_proto::{ClientId, SegmentId};
 use rand::Rng;
 
 use crate::cluster::Envelope;
-use crate::world::{End, Event, World};
+use crate::event::Event;
+use crate::world::World;
 
 /// One put of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +27,28 @@ pub(crate) enum Asked {
         puts: Vec<PutAsked>,
         hard_pin: bool,
         replicas: u8,
+        /// It replaces what the key has.
+        upsert: bool,
     },
     End {
+        put_id: u64,
         puts: Vec<(u32, u64)>,
     },
     Revoke {
+        put_id: u64,
         puts: Vec<(u32, u64)>,
         quiet: bool,
+    },
+    /// What a writer without tokens says of its put.
+    EndByWriter {
+        put: PutAsked,
+    },
+    RevokeByWriter {
+        put: PutAsked,
+    },
+    RemoveByWriter {
+        keys: Vec<u32>,
+        client: ClientId,
     },
     Get {
         keys: Vec<u32>,
@@ -111,8 +127,7 @@ impl World {
 
     fn ask(&mut self, from: ClientId, id: RequestId, envelope: Envelope, asked: Asked) {
         if self.is_taken() {
-            self.pending.insert(id, asked);
-            self.post(End::Client(from.0), envelope);
+            self.send(from, id, envelope, asked);
         } else {
             self.cluster.open.remove(&id);
             self.refused.insert(id, asked);

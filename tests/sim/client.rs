@@ -6,20 +6,23 @@ use mooring_actors::invariant::{Invariant, Violation};
 use mooring_actors::shard::message::{PutRequest, ShardReply, ShardRequest};
 use mooring_actors::{Moment, ShardId};
 use mooring_proto::error::Refusal;
-use mooring_proto::message::object::{Located, PutOptions, PutStartGrant};
+use mooring_proto::message::object::{PutOptions, PutStartGrant};
 use mooring_proto::{ClientId, Incarnation};
 use rand::Rng;
 
 use crate::asked::{Asked, PutAsked};
+use crate::event::Event;
 use crate::plan::{Canary, draw_options};
 use crate::restart::wire_sequence;
-use crate::store::Fault;
-use crate::world::{Event, World};
+use crate::world::World;
+use crate::writer::located;
 
 /// A client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client {
     pub(crate) id: ClientId,
+    /// It has neither tokens nor put ids, and says by key and client which put it means.
+    pub(crate) tokenless: bool,
 }
 
 /// One put of a client, from its start on.
@@ -34,8 +37,15 @@ pub(crate) struct Put {
     pub(crate) grant: Option<PutStartGrant>,
     /// The master that granted it.
     pub(crate) master: Incarnation,
-    /// A write was refused or came too late.
+    /// A write was refused, came too late or was not answered.
     pub(crate) failed: bool,
+    /// A write was not answered, so it may arrive until the time of the put is over.
+    pub(crate) in_doubt: bool,
+    /// Its writer has no tokens.
+    pub(crate) by_writer: bool,
+    pub(crate) upsert: bool,
+    /// Its end was sent.
+    pub(crate) ended: bool,
 }
 
 /// What a client means to do with a put.
@@ -81,11 +91,18 @@ impl World {
     /// A client dies in the midst of all that it does, and another one comes.
     fn die(&mut self, client: usize) {
         self.clients[client].id = self.new_client_id();
+        self.under_way.retain(|(whose, _)| *whose != client);
     }
 
     fn start_puts(&mut self, client: usize) {
         let options = self.draw_put_options();
-        let keys = self.draw_keys(8);
+        let mut keys = self.draw_keys(8);
+        let by_writer = self.clients[client].tokenless;
+        let upsert = by_writer && self.dice.random_bool(0.3);
+        if by_writer {
+            // It has one put of a key under way at a time.
+            keys.retain(|key| self.begin_under_way(client, *key));
+        }
         let sent = self.now();
         let mut numbers = Vec::new();
         for key in keys {
@@ -106,9 +123,17 @@ impl World {
                 grant: None,
                 master: self.cluster.incarnation,
                 failed: false,
+                in_doubt: false,
+                by_writer,
+                upsert,
+                ended: false,
             });
         }
-        self.send_starts(&numbers);
+        if upsert {
+            numbers.iter().for_each(|number| self.send_starts(&[*number]));
+        } else {
+            self.send_starts(&numbers);
+        }
     }
 
     fn draw_put_options(&mut self) -> PutOptions {
@@ -136,7 +161,7 @@ impl World {
     pub(crate) fn start_again(&mut self, number: usize) {
         let put = &self.puts[number];
         let lives = self.clients[put.client].id == put.asked.client;
-        if lives && put.grant.is_none() && !self.calm {
+        if lives && put.grant.is_none() && !put.by_writer && !self.calm {
             self.send_starts(&[number]);
         }
     }
@@ -154,17 +179,18 @@ impl World {
             let options = self.puts[numbers[0]].options.clone();
             let keys: Vec<u32> = puts.iter().map(|put| put.key).collect();
             let (client, hard_pin, replicas) = (puts[0].client, options.hard_pin, options.replicas);
-            let request = ShardRequest::PutStart {
-                client,
-                options,
-                extras: None,
-                batch: self.batch(&keys),
-                puts: puts
-                    .iter()
-                    .map(|put| PutRequest { size_bytes: put.size_bytes, put_id: put.put_id })
-                    .collect(),
+            let upsert = self.puts[numbers[0]].upsert;
+            let batch = self.batch(&keys);
+            let asked_for =
+                |put: &PutAsked| PutRequest { size_bytes: put.size_bytes, put_id: put.put_id };
+            let requests = puts.iter().map(asked_for).collect();
+            let (extras, puts) = (None, (puts, requests));
+            let request = match upsert {
+                false => ShardRequest::PutStart { client, options, extras, batch, puts: puts.1 },
+                true => ShardRequest::UpsertStart { client, options, extras, batch, puts: puts.1 },
             };
-            self.ask_shard(client, shard, request, Asked::Start { puts, hard_pin, replicas });
+            let asked = Asked::Start { puts: puts.0, hard_pin, replicas, upsert };
+            self.ask_shard(client, shard, request, asked);
         }
     }
 
@@ -188,6 +214,16 @@ impl World {
                     }
                 }
             }
+            (Asked::Get { keys, sent, client }, ShardReply::Described(answers)) => {
+                for (key, answer) in keys.into_iter().zip(answers) {
+                    if let Ok(described) = answer {
+                        self.plan_read(client, key, sent, (located(&described), master));
+                    }
+                }
+            }
+            (Asked::EndByWriter { put } | Asked::RevokeByWriter { put }, ShardReply::Done(_)) => {
+                self.end_under_way(&put)
+            }
             (Asked::Validate { puts, intact: false }, ShardReply::Done(answers))
                 if answers[0].is_ok() =>
             {
@@ -209,11 +245,14 @@ impl World {
         if self.clients[put.client].id != put.asked.client {
             return;
         }
-        let Ok(grant) = answer else { return };
+        let Ok(grant) = answer else {
+            let asked = put.asked;
+            return self.end_under_way(&asked);
+        };
         if put.grant.is_some() {
             return;
         }
-        if self.dice.random_bool(0.05) {
+        if !put.by_writer && self.dice.random_bool(0.05) {
             // The answer is swallowed on its way, so the client asks again.
             self.send_starts(&[number]);
             return;
@@ -223,58 +262,6 @@ impl World {
         self.plan_writes(number);
     }
 
-    /// Writes the object in some pieces, replica by replica at the same time.
-    fn plan_writes(&mut self, number: usize) {
-        let put = self.puts[number].clone();
-        let Some(grant) = put.grant else { return };
-        let settings = &self.plan.settings;
-        let span_ms = match put.intent {
-            Intent::EndSlowly => settings.put_release_timeout_ms * 5 / 4,
-            _ => self.dice.random_range(0..=settings.put_discard_timeout_ms / 4),
-        };
-        let mut last_ms = 0;
-        for replica in 0..grant.replicas.len() {
-            let mut from_byte = 0;
-            while from_byte < put.asked.size_bytes {
-                let left_bytes = put.asked.size_bytes - from_byte;
-                let length_bytes = match self.dice.random_range(0..3) {
-                    0 => self.dice.random_range(1..=left_bytes),
-                    _ => left_bytes,
-                };
-                let delay_ms = self.dice.random_range(0..=span_ms);
-                last_ms = last_ms.max(delay_ms);
-                self.at(delay_ms, Event::Write { put: number, replica, from_byte, length_bytes });
-                from_byte += length_bytes;
-            }
-        }
-        self.at(last_ms + 1, Event::Conclude { put: number });
-    }
-
-    pub(crate) fn write(
-        &mut self,
-        number: usize,
-        replica: usize,
-        from_byte: u64,
-        length_bytes: u64,
-    ) {
-        let put = &self.puts[number];
-        let Some(grant) = &put.grant else { return };
-        let (descriptor, sequence) = ((put.master, grant.replicas[replica]), grant.sequence);
-        let release_ms = self.plan.settings.put_release_timeout_ms;
-        if self.now() >= put.sent.after_ms(release_ms) {
-            self.puts[number].failed = true;
-            return;
-        }
-        let shift_bytes = match self.plan.canary {
-            Some(Canary::ShiftedWrites) if sequence.is_multiple_of(7) => 64,
-            _ => 0,
-        };
-        let written =
-            self.memories.write(descriptor, sequence, from_byte, length_bytes, shift_bytes);
-        self.audit.note(self.now(), "write", &(sequence, descriptor, from_byte, written));
-        self.puts[number].failed |= written.is_err();
-    }
-
     /// All writes of a put are done, or were refused.
     pub(crate) fn conclude(&mut self, number: usize) {
         let put = self.puts[number].clone();
@@ -282,16 +269,21 @@ impl World {
         if self.clients[put.client].id != put.asked.client {
             return;
         }
+        if put.by_writer {
+            return self.conclude_by_writer(&put);
+        }
         let puts = vec![(put.asked.key, grant.sequence)];
         match put.intent {
             Intent::End | Intent::EndSlowly if !put.failed => {
+                self.puts[number].ended = true;
                 self.send_end(&put.asked, put.master, puts.clone());
                 if self.dice.random_bool(0.1) {
                     self.send_end(&put.asked, put.master, puts);
                 }
             }
             Intent::End | Intent::EndSlowly | Intent::RevokeQuietly => {
-                self.send_revoke(&put, puts, true);
+                let settled = !put.in_doubt || self.plan.canary == Some(Canary::QuietDoubts);
+                self.send_revoke(&put, puts, settled);
             }
             Intent::RevokeLoudly => {
                 self.send_revoke(&put, puts, false);
@@ -301,20 +293,25 @@ impl World {
         }
     }
 
-    /// Writes that were in flight when the writer gave up arrive until its time is over.
-    fn plan_late_writes(&mut self, number: usize) {
-        let put = &self.puts[number];
-        let (size_bytes, sent) = (put.asked.size_bytes, put.sent);
-        let replicas = put.grant.as_ref().map_or(0, |grant| grant.replicas.len());
-        let until = sent.after_ms(self.plan.settings.put_release_timeout_ms);
-        let left_ms = until.since_ms(self.now());
-        for _ in 0..self.dice.random_range(1..=4) {
-            let from_byte = self.dice.random_range(0..size_bytes);
-            let length_bytes = self.dice.random_range(1..=size_bytes - from_byte);
-            let replica = self.dice.random_range(0..replicas);
-            let delay_ms = self.dice.random_range(0..=left_ms);
-            self.oracle.tally.late_writes += 1;
-            self.at(delay_ms, Event::Write { put: number, replica, from_byte, length_bytes });
+    /// Nobody knows what became of an end or of a revoke: the writer says it again, mostly.
+    pub(crate) fn plan_to_conclude_again(&mut self, put_id: u64, quiet: bool) {
+        let number = put_id as usize;
+        if number < self.puts.len() && self.dice.random_bool(0.7) {
+            let delay_ms = self.dice.random_range(0..=500);
+            self.at(delay_ms, Event::ConcludeAgain { put: number, quiet });
+        }
+    }
+
+    pub(crate) fn conclude_again(&mut self, number: usize, quiet: bool) {
+        let put = self.puts[number].clone();
+        let Some(grant) = &put.grant else { return };
+        if self.clients[put.client].id != put.asked.client || self.calm {
+            return;
+        }
+        let puts = vec![(put.asked.key, grant.sequence)];
+        match put.ended {
+            true => self.send_end(&put.asked, put.master, puts),
+            false => self.send_revoke(&put, puts, quiet),
         }
     }
 
@@ -325,7 +322,7 @@ impl World {
             batch: self.batch(&[put.key]),
             sequences: vec![wire_sequence(puts[0].1)],
         };
-        self.ask_shard(put.client, shard, request, Asked::End { puts });
+        self.ask_shard(put.client, shard, request, Asked::End { put_id: put.put_id, puts });
     }
 
     fn send_revoke(&mut self, put: &Put, puts: Vec<(u32, u64)>, quiet: bool) {
@@ -336,109 +333,24 @@ impl World {
             batch: self.batch(&[put.asked.key]),
             sequences: vec![wire_sequence(puts[0].1)],
         };
-        self.ask_shard(put.asked.client, shard, request, Asked::Revoke { puts, quiet });
-    }
-
-    fn get(&mut self, client: usize) {
-        let id = self.clients[client].id;
-        let sent = self.now();
-        for (shard, keys) in self.draw_batches(16) {
-            let request = ShardRequest::Get { batch: self.batch(&keys) };
-            self.ask_shard(id, shard, request, Asked::Get { keys, sent, client });
-        }
-    }
-
-    /// Reads within the lease, counted from before the get was sent; now and then later than that.
-    fn plan_read(
-        &mut self,
-        client: usize,
-        key: u32,
-        sent: Moment,
-        located: (Located, Incarnation),
-    ) {
-        let lease_until = sent.after_ms(self.plan.settings.lease_ttl_ms);
-        let left_ms = lease_until.since_ms(self.now());
-        let late = self.dice.random_bool(0.1);
-        let delay_ms = if late {
-            left_ms + self.dice.random_range(0..=2 * self.plan.settings.lease_ttl_ms)
-        } else if left_ms == 0 {
-            return;
-        } else {
-            self.dice.random_range(0..left_ms)
-        };
-        let location = self.locations.len();
-        self.locations.push(located);
-        self.at(delay_ms, Event::Read { client, key, location, late });
-    }
-
-    pub(crate) fn read(
-        &mut self,
-        client: usize,
-        key: u32,
-        location: usize,
-        late: bool,
-    ) -> Result<(), Violation> {
-        let (located, master) = &self.locations[location];
-        let master = *master;
-        let replica = self.dice.random_range(0..located.replicas.len());
-        let (sequence, size_bytes) = (located.sequence, located.size_bytes);
-        let descriptor = located.replicas[replica];
-        let found = self.memories.read((master, descriptor), sequence, size_bytes);
-        self.audit.note(self.now(), "read", &(key, sequence, &found));
-        let stray = match found {
-            Err(Fault::Gone | Fault::WrongMount) => {
-                self.oracle.tally.read_refused += 1;
-                return Ok(());
-            }
-            Ok(stray) => stray,
-        };
-        self.oracle.tally.read += 1;
-        if late && self.plan.canary != Some(Canary::LateReads) {
-            self.validate(client, key, (master, sequence), stray.is_none());
-            return Ok(());
-        }
-        match stray {
-            None => Ok(()),
-            Some(stray) => Err(Invariant::Readable.violated(format!(
-                "key {key}, put {sequence:#x} of {size_bytes} bytes at {descriptor:?}: {stray}"
-            ))),
-        }
-    }
-
-    /// A reader whose lease was over asks whether what it has read is still the object.
-    fn validate(
-        &mut self,
-        client: usize,
-        key: u32,
-        (master, sequence): (Incarnation, u64),
-        intact: bool,
-    ) {
-        let request = ShardRequest::Validate {
-            incarnation: master,
-            batch: self.batch(&[key]),
-            sequences: vec![wire_sequence(sequence)],
-        };
-        let puts = vec![(key, sequence)];
-        let (id, shard) = (self.clients[client].id, self.shard_of(key));
-        self.ask_shard(id, shard, request, Asked::Validate { puts, intact });
-    }
-
-    /// Which keys are there: one by one, or as the front of a chain.
-    fn look(&mut self, client: usize) {
-        let id = self.clients[client].id;
-        let lease = self.dice.random_bool(0.5);
-        for (shard, keys) in self.draw_batches(32) {
-            let request = ShardRequest::Exist { lease, batch: self.batch(&keys) };
-            self.ask_shard(id, shard, request, Asked::Exist { keys, lease });
-        }
+        let put_id = put.asked.put_id;
+        self.ask_shard(put.asked.client, shard, request, Asked::Revoke { put_id, puts, quiet });
     }
 
     pub(crate) fn remove(&mut self, client: usize) {
         let id = self.clients[client].id;
         let force = self.dice.random_bool(0.3);
         for (shard, keys) in self.draw_batches(4) {
-            let request = ShardRequest::Remove { force, batch: self.batch(&keys) };
-            self.ask_shard(id, shard, request, Asked::Remove { keys, force });
+            let batch = self.batch(&keys);
+            let by_writer = self.clients[client].tokenless && self.dice.random_bool(0.5);
+            let (request, asked) = match by_writer {
+                false => (ShardRequest::Remove { force, batch }, Asked::Remove { keys, force }),
+                true => (
+                    ShardRequest::RemoveByWriter { client: id, mounts: None, batch },
+                    Asked::RemoveByWriter { keys, client: id },
+                ),
+            };
+            self.ask_shard(id, shard, request, asked);
         }
     }
 

@@ -17,6 +17,8 @@ use crate::world::World;
 pub(crate) struct Outcome {
     pub(crate) hash: u64,
     pub(crate) events: u64,
+    /// For how long it went, by its own clock.
+    pub(crate) virtual_ms: u64,
     pub(crate) tally: crate::oracle::Tally,
 }
 
@@ -45,6 +47,7 @@ impl World {
         Ok(Outcome {
             hash: self.audit.hash(),
             events: self.audit.events(),
+            virtual_ms: self.clock.as_ms() - 1_000,
             tally: self.oracle.tally,
         })
     }
@@ -193,7 +196,7 @@ impl World {
             batch: self.batch(&[key]),
             puts: vec![PutRequest { size_bytes, put_id: asked.put_id }],
         };
-        let start = Asked::Start { puts: vec![asked], hard_pin: false, replicas: 1 };
+        let start = Asked::Start { puts: vec![asked], hard_pin: false, replicas: 1, upsert: false };
         let id = self.ask_shard(client, self.shard_of(key), request, start);
         self.watched = Some(id);
         let until = self.now().after_ms(LIVENESS_MS);

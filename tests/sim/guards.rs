@@ -70,9 +70,12 @@ impl Guards {
         }
     }
 
-    /// Nobody is able to access anything any more.
-    pub(crate) fn clear_all(&mut self) {
-        self.by_memory.clear();
+    /// A master has ended and nobody knows its descriptors any more. Stores that check each access
+    /// refuse them, and elsewhere writers are stopped.
+    pub(crate) fn end_of_master(&mut self, checks: impl Fn(usize) -> bool) {
+        for (memory, guards) in self.by_memory.iter_mut().enumerate() {
+            guards.retain(|guard| !guard.of_writer && !checks(memory));
+        }
     }
 
     /// Forgets what is over.
@@ -111,11 +114,14 @@ impl Guards {
         stretches: &[Stretch],
     ) -> Result<(), Violation> {
         for guard in self.of(place.memory).filter(|guard| guard.until > now) {
-            for stretch in stretches {
+            // They stand in order of offset.
+            let end = |stretch: &Stretch| place.base + stretch.offset_bytes + stretch.length_bytes;
+            let first = stretches.partition_point(|stretch| end(stretch) <= guard.from);
+            for stretch in &stretches[first..] {
                 let from = place.base + stretch.offset_bytes;
-                let to = from + stretch.length_bytes;
-                if guard.to <= from || to <= guard.from {
-                    continue;
+                let to = end(stretch);
+                if guard.to <= from {
+                    break;
                 }
                 let in_place = guard.mount == mount
                     && stretch.purpose != Purpose::Free

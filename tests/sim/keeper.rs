@@ -9,8 +9,10 @@ use rand::Rng;
 
 use crate::asked::Asked;
 use crate::cluster::mount;
+use crate::event::Event;
+use crate::plan::Canary;
 use crate::store::endpoint;
-use crate::world::{Event, World};
+use crate::world::World;
 
 /// A store process and its segments.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(crate) struct Store {
     pub(crate) process: ClientId,
     pub(crate) segments: Vec<Piece>,
     silent_until: Moment,
+    /// It does nothing at all.
+    hangs_until: Moment,
     /// It has not restarted yet.
     down: bool,
     /// It never comes back.
@@ -49,6 +53,7 @@ impl Store {
             process,
             segments,
             silent_until: Moment::default(),
+            hangs_until: Moment::default(),
             down: false,
             retired: false,
             asked: 0,
@@ -58,7 +63,17 @@ impl Store {
 
     /// Whether it says nothing now.
     fn is_mute(&self, now: Moment) -> bool {
-        self.retired || self.down || self.silent_until > now
+        self.retired || self.down || self.silent_until > now || self.hangs_until > now
+    }
+
+    /// Until when it does nothing, if it hangs now.
+    pub(crate) fn hangs(&self, now: Moment) -> Option<Moment> {
+        Some(self.hangs_until).filter(|until| *until > now)
+    }
+
+    /// Whether a request about its segments is under way.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.asked > 0
     }
 
     pub(crate) fn segment_ids(&self) -> Vec<SegmentId> {
@@ -157,11 +172,16 @@ impl World {
     }
 
     fn mount_request(&mut self, number: usize, piece: &Piece) -> MountRequest {
+        let memory = &self.memories.all[number];
+        let named = piece.mounted_with.or(memory.mounted_with);
+        // After a kill nothing but this name lets memory rest that is reached without asking.
+        let must_name = !memory.checks_mounts
+            && !self.killed.is_empty()
+            && self.plan.canary != Some(Canary::UnnamedMasters);
         let mounted_with = match self.dice.random_range(0..20) {
+            _ if must_name => named,
             0 if !self.calm => Some(Incarnation(7)),
-            1..10 if !self.plan.nameless => {
-                piece.mounted_with.or(self.memories.all[number].mounted_with)
-            }
+            1..10 if !self.plan.nameless => named,
             _ => None,
         };
         MountRequest {
@@ -201,9 +221,13 @@ impl World {
         let mounted = |piece: &&Piece| piece.mount.is_some() && piece.draining_until.is_none();
         let piece = self.stores[number].segments.iter().find(mounted).copied();
         match (self.dice.random_range(0..10), piece) {
-            (0..3, _) => {
+            (0..2, _) => {
                 let silent_ms = self.dice.random_range(ttl_ms..=5 * ttl_ms);
                 self.stores[number].silent_until = self.now().after_ms(silent_ms);
+            }
+            (2, _) => {
+                let hung_ms = self.dice.random_range(1..=5 * ttl_ms);
+                self.stores[number].hangs_until = self.now().after_ms(hung_ms);
             }
             (3..5, _) => self.crash(number),
             (5..7, Some(piece)) => {
@@ -392,6 +416,7 @@ impl World {
     pub(crate) fn heal_stores(&mut self) {
         for store in &mut self.stores {
             store.silent_until = Moment::default();
+            store.hangs_until = Moment::default();
             store.down = false;
         }
     }

@@ -53,6 +53,9 @@ pub(crate) fn key_number(bytes: &[u8]) -> u32 {
 pub(crate) fn key_bytes(key: u32) -> Vec<u8> {
     let mut bytes = format!("block-{key:04x}").into_bytes();
     let longer = if key.is_multiple_of(97) { 2_000 } else { 0 };
-    bytes.resize(10 + (key as usize * 37) % 60 + longer, b'.');
+    bytes.extend_from_slice(&FILLING[..(key as usize * 37) % 60 + longer]);
     bytes
 }
+
+/// What the longest key is filled up with.
+const FILLING: [u8; 2_060] = [b'.'; 2_060];

@@ -3,6 +3,7 @@
 
 mod restarts;
 mod starts;
+mod writers;
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,6 +28,8 @@ pub(crate) struct Oracle {
     keys: HashMap<u32, KeyModel>,
     /// Every put that was ever granted, by its number.
     puts: HashMap<u64, PutModel>,
+    /// When the start of each put, by the number of its client, was first at its shard.
+    first_heard: HashMap<u64, Moment>,
     pub(crate) guards: Guards,
     /// Mounts that a shard has heard to be lost.
     lost: HashSet<(ShardId, Mount)>,
@@ -93,6 +96,8 @@ struct PutModel {
     replicas: Vec<RangeDescriptor>,
     started: Moment,
     hard_pin: bool,
+    /// It may be pinned hard, if only as an object was that it has replaced.
+    may_be_pinned: bool,
     /// A remove-all came by, and pins are nothing to it.
     pin_void: bool,
     /// A replica was on a segment that is lost.
@@ -106,6 +111,7 @@ impl Oracle {
         Oracle {
             keys: HashMap::new(),
             puts: HashMap::new(),
+            first_heard: HashMap::new(),
             guards: Guards::default(),
             lost: HashSet::new(),
             handed_over: HashSet::new(),
@@ -130,16 +136,17 @@ impl Oracle {
         memories: &Memories,
     ) -> Result<(), Violation> {
         match (asked, reply) {
-            (Asked::Start { puts, hard_pin, replicas }, ShardReply::Started(answers)) => {
-                let batch = starts::Batch { puts, replicas: *replicas, hard_pin: *hard_pin };
+            (Asked::Start { puts, hard_pin, replicas, upsert }, ShardReply::Started(answers)) => {
+                let (replicas, hard_pin, upsert) = (*replicas, *hard_pin, *upsert);
+                let batch = starts::Batch { puts, replicas, hard_pin, upsert };
                 self.starts_answered(now, shard, heard, &batch, answers, memories)?;
             }
-            (Asked::End { puts }, ShardReply::Done(answers)) => {
+            (Asked::End { puts, .. }, ShardReply::Done(answers)) => {
                 for (&(key, sequence), answer) in pairs(puts, answers)? {
                     self.ended(now, key, sequence, answer)?;
                 }
             }
-            (Asked::Revoke { puts, quiet }, ShardReply::Done(answers)) => {
+            (Asked::Revoke { puts, quiet, .. }, ShardReply::Done(answers)) => {
                 for (&(key, sequence), answer) in pairs(puts, answers)? {
                     self.revoked(now, key, sequence, *quiet, answer)?;
                 }
@@ -150,6 +157,27 @@ impl Oracle {
                         Ok(located) => self.located(now, key, located, memories)?,
                         Err(_) => self.missed(now, key)?,
                     }
+                }
+            }
+            (Asked::Get { keys, .. }, ShardReply::Described(answers)) => {
+                for (&key, answer) in pairs(keys, answers)? {
+                    match answer {
+                        Ok(described) => {
+                            self.located(now, key, &crate::writer::located(described), memories)?;
+                        }
+                        Err(_) => self.missed(now, key)?,
+                    }
+                }
+            }
+            (Asked::EndByWriter { put }, ShardReply::Done(answers)) => {
+                self.ended_by_writer(now, put, &answers[0])?;
+            }
+            (Asked::RevokeByWriter { put }, ShardReply::Done(answers)) => {
+                self.revoked_by_writer(now, put, &answers[0])?;
+            }
+            (Asked::RemoveByWriter { keys, client }, ShardReply::Done(answers)) => {
+                for (&key, answer) in pairs(keys, answers)? {
+                    self.removed_by_writer(now, key, *client, answer)?;
                 }
             }
             (Asked::Exist { keys, lease }, ShardReply::Existing(answers)) => {
@@ -195,11 +223,16 @@ impl Oracle {
         }
     }
 
+    /// The put of a key that is not finished, as far as is known.
+    pub(crate) fn writing(&self, key: u32) -> Option<u64> {
+        self.key(key).writing
+    }
+
     /// The keys with an object that is pinned hard, as far as is known.
     pub(crate) fn pinned_keys(&self) -> Vec<u32> {
         let pinned = |key: &&u32| {
             let readable = self.keys[key].readable;
-            readable.is_some_and(|sequence| self.puts[&sequence].hard_pin)
+            readable.is_some_and(|sequence| self.puts[&sequence].may_be_pinned)
         };
         let mut keys: Vec<u32> = self.keys.keys().filter(pinned).copied().collect();
         keys.sort_unstable();

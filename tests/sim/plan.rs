@@ -5,14 +5,18 @@ use mooring_proto::message::object::PutOptions;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use crate::network::NetworkPlan;
+
 /// The plan of one run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) shards: u16,
     pub(crate) settings: Settings,
     pub(crate) stores: Vec<StorePlan>,
     pub(crate) clients: usize,
+    /// How many of them have no tokens.
+    pub(crate) tokenless_clients: usize,
     /// How many different keys there are.
     pub(crate) keys: u32,
     pub(crate) sizes: Sizes,
@@ -29,6 +33,12 @@ pub(crate) struct Plan {
     pub(crate) fault_pause_ms: u64,
     /// When the master leaves and how, one after the other.
     pub(crate) restarts: Vec<RestartPlan>,
+    pub(crate) network: NetworkPlan,
+    /// The mean time between two stalls of the master; zero for none.
+    pub(crate) stall_pause_ms: u64,
+    /// How long a lease or a timeout of the master is by the clocks of its clients. Clocks that run
+    /// fast are safe; what slow ones do is no fault of the master.
+    pub(crate) clock_ratio: f64,
     /// Stores never say which master they were mounted with before.
     pub(crate) nameless: bool,
     /// A fault of the harness itself, which has to be noticed.
@@ -36,7 +46,7 @@ pub(crate) struct Plan {
 }
 
 /// The memory of one store.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StorePlan {
     pub(crate) memory_bytes: u64,
     pub(crate) segments: u64,
@@ -45,7 +55,7 @@ pub(crate) struct StorePlan {
 }
 
 /// The mix of object sizes: weights of small, medium and large ones.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sizes {
     pub(crate) small_ratio: f64,
     pub(crate) medium_ratio: f64,
@@ -59,6 +69,20 @@ pub(crate) enum Canary {
     ShiftedWrites,
     /// Ticks bear a time that is to come, so that holds and leases end early.
     EarlyTicks,
+    /// Orders to evict bear a time at which every lease is over.
+    IgnoredLeases,
+    /// What is said of a put with a stale token is taken to be about the current one.
+    StaleTokens,
+    /// Writers call a put settled although a write is in doubt.
+    QuietDoubts,
+    /// Clients without tokens have several puts of a key under way.
+    HastyWriters,
+    /// Those who write to memory without asking its store go on when the master was killed.
+    RestlessWriters,
+    /// Nobody says of memory that is reached without asking its store which master had it before.
+    UnnamedMasters,
+    /// The clocks of readers and writers run at half the rate.
+    SlowClocks,
     /// Some requests vanish.
     LostRequests,
     /// Readers read on when their lease is over, and take what they find for the object.
@@ -81,11 +105,14 @@ impl Plan {
         let mut dice = SmallRng::seed_from_u64(seed);
         let lease_ttl_ms = log_uniform(&mut dice, 30, 1_500);
         let put_discard_timeout_ms = dice.random_range(200..=1_500);
-        // A start may wait for two seconds with parts of its batch granted already.
-        let put_release_timeout_ms = 2_500 + put_discard_timeout_ms + dice.random_range(0..=1_000);
+        let client_ttl_ms = dice.random_range(400..=1_200);
+        // A start may wait for two seconds with parts of its batch granted already, and a write for a
+        // store that hangs until it counts as offline.
+        let spare_ms = 2_500.max(3 * client_ttl_ms + 500) + dice.random_range(0..=1_000);
+        let put_release_timeout_ms = put_discard_timeout_ms + spare_ms;
         let settings = Settings {
             lease_ttl_ms,
-            client_ttl_ms: dice.random_range(400..=1_200),
+            client_ttl_ms,
             put_discard_timeout_ms,
             put_release_timeout_ms,
             eviction_high_watermark_ratio: *pick(&mut dice, &[0.6, 0.8, 0.9, 0.95, 1.0]),
@@ -101,6 +128,7 @@ impl Plan {
             shards: dice.random_range(1..=4),
             settings,
             clients: dice.random_range(2..=6),
+            tokenless_clients: 0,
             keys: log_uniform(&mut dice, 30, 50_000) as u32,
             sizes: Sizes {
                 small_ratio: *pick(&mut dice, &[0.0, 0.2, 0.5, 0.9]),
@@ -117,10 +145,14 @@ impl Plan {
             pause_ms: log_uniform(&mut dice, 3, 40),
             fault_pause_ms: *pick(&mut dice, &[500, 1_500, 4_000, 1_000_000]),
             restarts: Vec::new(),
+            network: NetworkPlan::default(),
+            stall_pause_ms: 0,
+            clock_ratio: 1.0,
             nameless: false,
             canary: None,
         }
         .with_restarts()
+        .with_network()
     }
 
     /// The same with restarts of the master in most plans. They are drawn apart, so that all else is
@@ -130,9 +162,10 @@ impl Plan {
         if dice.random_bool(0.25) {
             return self;
         }
-        // Without a handoff only the check of each access keeps those away who came before.
+        // Without a handoff the check of each access keeps those away who came before.
         let may_be_lost = dice.random_bool(0.3);
-        if may_be_lost {
+        // Of those that do not check it others keep away who came before.
+        if may_be_lost && dice.random_bool(0.6) {
             self.stores.iter_mut().for_each(|store| store.checks_mounts = true);
         }
         let ttl_ms = self.settings.client_ttl_ms;
@@ -145,6 +178,7 @@ impl Plan {
                 shards: if dice.random_bool(0.4) { dice.random_range(1..=4) } else { self.shards },
                 leaving: match dice.random_range(0..4) {
                     0 if may_be_lost => Leaving::Killed,
+                    1 if may_be_lost && dice.random_bool(0.5) => Leaving::KilledOnTheWay,
                     1 if may_be_lost => Leaving::SnapshotLost,
                     _ => Leaving::HandsOver,
                 },
@@ -152,6 +186,39 @@ impl Plan {
             });
         }
         self
+    }
+
+    /// The same with a network that is no good, in most plans, with stalls and with clocks that run at
+    /// other rates; drawn apart as well.
+    fn with_network(mut self) -> Plan {
+        let mut dice = SmallRng::seed_from_u64(self.seed ^ NETWORK_SALT);
+        if dice.random_bool(0.7) {
+            self.network = NetworkPlan::new(&mut dice, self.settings.client_ttl_ms);
+        }
+        self.stall_pause_ms = *pick(&mut dice, &[0, 0, 0, 1_000, 4_000]);
+        self.tokenless_clients = *pick(&mut dice, &[0, 0, 1, 2, 6]);
+        self.clock_ratio = *pick(&mut dice, &[1.0, 1.0, 0.99, 0.8]);
+        self
+    }
+
+    /// A plan of nothing but kills, with memory that is reached without asking its store.
+    pub(crate) fn of_kills(seed: u64, canary: Canary) -> Plan {
+        let mut plan = Plan::of_handoffs(seed, canary);
+        plan.nameless = false;
+        plan.restarts.iter_mut().for_each(|restart| restart.leaving = Leaving::Killed);
+        plan
+    }
+
+    /// A plan of clients without tokens that take their time.
+    pub(crate) fn of_writers(seed: u64, canary: Canary) -> Plan {
+        let plan = Plan::new(seed);
+        Plan {
+            tokenless_clients: plan.clients,
+            rude_ratio: 0.25,
+            keys: 100,
+            canary: Some(canary),
+            ..plan
+        }
     }
 
     /// A plan in which a fault of the handoff shows soon: nothing but handoffs, and stores that take
@@ -185,7 +252,7 @@ impl Plan {
 }
 
 /// A restart of the master.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RestartPlan {
     /// So long after the master before has begun to serve.
     pub(crate) after_ms: u64,
@@ -205,6 +272,8 @@ pub(crate) enum Leaving {
     HandsOver,
     /// It comes to rest, but the next one finds nothing that it may use.
     SnapshotLost,
+    /// It begins to come to rest, and ends in the midst of that, if it has not left before.
+    KilledOnTheWay,
     /// It ends in the midst of everything.
     Killed,
 }
@@ -245,8 +314,10 @@ pub(crate) fn draw_options(plan: &Plan, dice: &mut SmallRng) -> PutOptions {
     }
 }
 
-/// So that restarts are drawn apart from all else.
+/// So that restarts, and the network, are drawn apart from all else.
 const RESTART_SALT: u64 = 0x4e57_a47e_d5a1_7000;
+
+const NETWORK_SALT: u64 = 0x0e7e_0f0e_71e5_0000;
 
 /// One of several.
 pub(crate) fn pick<'a, T>(dice: &mut SmallRng, choices: &'a [T]) -> &'a T {

@@ -13,9 +13,10 @@ use rand::Rng;
 use crate::asked::Asked;
 use crate::cluster::handoff::{Handoff, OwnedRange};
 use crate::cluster::{Answer, Cluster, Envelope, mount};
+use crate::event::{End, Event};
 use crate::oracle::HandedOver;
 use crate::plan::{Canary, Leaving, RestartPlan};
-use crate::world::{End, Event, World};
+use crate::world::World;
 
 /// How the master is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +51,15 @@ impl World {
         }
         self.restarts += 1;
         let restart = self.restart();
-        self.audit.note(self.clock, "leave", &restart);
+        self.audit.note_text(self.clock, "leave", &restart);
         if restart.leaving == Leaving::Killed {
             return self.end_master(None);
         }
         self.life = Life::Leaving(self.clock);
+        if restart.leaving == Leaving::KilledOnTheWay {
+            let delay_ms = self.dice.random_range(0..=30);
+            self.at(delay_ms, Event::KillLeaving);
+        }
         if self.dice.random_bool(0.8) {
             let freeze = ClientsMessage::FreezeJudgement(true);
             self.post(End::Process, Envelope::ToClients(freeze));
@@ -65,6 +70,18 @@ impl World {
             self.post(End::Process, quiesce);
         }
         Ok(())
+    }
+
+    /// Somebody has no patience with a master that leaves.
+    pub(crate) fn kill_leaving(&mut self) -> Result<(), Violation> {
+        match self.life {
+            Life::Leaving(_) => {
+                // What it has not answered is not at rest.
+                self.life = Life::Serving;
+                self.end_master(None)
+            }
+            Life::Serving | Life::Down => Ok(()),
+        }
     }
 
     /// The restart that has begun last.
@@ -86,7 +103,7 @@ impl World {
         self.check()?;
         self.note_last_mounts();
         let handoff = self.cluster.export();
-        let lost = self.restart().leaving == Leaving::SnapshotLost;
+        let lost = self.restart().leaving != Leaving::HandsOver;
         self.end_master((!lost).then_some(handoff))
     }
 
@@ -121,7 +138,11 @@ impl World {
     fn end_master(&mut self, handoff: Option<Handoff>) -> Result<(), Violation> {
         let rested = self.life != Life::Serving;
         self.life = Life::Down;
-        self.audit.note(self.clock, "end", &handoff.is_some());
+        self.stalled_until = Moment::default();
+        self.audit.note_text(self.clock, "end", &handoff.is_some());
+        if handoff.is_none() {
+            self.restart_half_mounted();
+        }
         self.handoff = handoff.map(|handoff| (self.clock, handoff));
         let lanes = std::mem::take(&mut self.lanes);
         for id in lanes.values().flat_map(|lane| &lane.messages).filter_map(request_id) {
@@ -131,7 +152,9 @@ impl World {
             let fault = format!("{:?} has no answer at rest", self.pending.get(id));
             return Err(Invariant::Answered.violated(fault));
         }
-        self.agenda.retain(|_, event| !matches!(event, Event::Deliver(..) | Event::Arrive(_)));
+        self.agenda.retain(|_, event| {
+            !matches!(event, Event::Deliver(..) | Event::Arrive(_) | Event::GiveUp(_))
+        });
         self.heard.clear();
         let mut arrivals: Vec<_> = self.arrivals.drain().collect();
         arrivals.sort_by_key(|(id, _)| *id);
@@ -144,13 +167,27 @@ impl World {
         }
         let mut pending: Vec<_> = self.pending.drain().collect();
         pending.sort_by_key(|(id, _)| *id);
-        for (_, asked) in pending {
-            self.failed(asked);
+        for (id, (_, asked)) in pending {
+            if !self.given_up.remove(&id) {
+                self.failed(asked);
+            }
         }
+        self.given_up.clear();
         self.trouble_stores();
         let gap_ms = self.restart().gap_ms;
         self.at(gap_ms, Event::Serve);
         Ok(())
+    }
+
+    /// A store that was about to mount does not know whether the master that was killed has placed in
+    /// its memory. Where nobody asks the store, it has to start again.
+    fn restart_half_mounted(&mut self) {
+        for number in 0..self.stores.len() {
+            let checks = self.memories.all[number].checks_mounts;
+            if !checks && self.stores[number].is_asking() {
+                self.crash(number);
+            }
+        }
     }
 
     /// Some stores have troubles of their own while no master serves.
@@ -191,6 +228,8 @@ impl World {
                     }
                 }
             }
+            Asked::End { put_id, .. } => self.plan_to_conclude_again(put_id, true),
+            Asked::Revoke { put_id, quiet, .. } => self.plan_to_conclude_again(put_id, quiet),
             _ => {}
         }
     }
@@ -199,7 +238,7 @@ impl World {
     pub(crate) fn begin_to_serve(&mut self) -> Result<(), Violation> {
         let shards = self.restart().shards;
         let handed_over = self.handoff.take();
-        self.audit.note(self.clock, "serve", &shards);
+        self.audit.note_text(self.clock, "serve", &shards);
         let next = match &handed_over {
             None => self.cluster.replaced(shards),
             Some((_, handoff)) => {
@@ -208,6 +247,9 @@ impl World {
             }
         };
         let former = std::mem::replace(&mut self.cluster, next);
+        if handed_over.is_none() {
+            self.note_killed(former.incarnation);
+        }
         self.oracle.tally.evicted += former.totals().evicted_objects;
         self.cluster.checked = false;
         self.began = self.clock;
@@ -219,7 +261,7 @@ impl World {
         self.life = Life::Serving;
         let master = self.cluster.incarnation;
         match handed_over {
-            None => self.oracle.began_cold(master),
+            None => self.oracle.began_cold(master, &self.memories),
             Some((exported, handoff)) => {
                 for entry in self.cluster.handed_over.clone() {
                     self.memories.learn(master, &entry);
@@ -278,6 +320,25 @@ impl World {
             .collect()
     }
 
+    /// The master does nothing for a while, and then goes on as if nothing had been.
+    pub(crate) fn stall(&mut self) {
+        if self.calm {
+            return;
+        }
+        self.plan_stall();
+        let stall_ms = self.dice.random_range(1..=3 * self.plan.settings.client_ttl_ms);
+        self.audit.note_text(self.clock, "stall", &stall_ms);
+        self.stalled_until = self.clock.after_ms(stall_ms);
+    }
+
+    pub(crate) fn plan_stall(&mut self) {
+        let pause_ms = self.plan.stall_pause_ms;
+        if pause_ms > 0 {
+            let delay_ms = self.dice.random_range(1..=2 * pause_ms);
+            self.at(delay_ms, Event::Stall);
+        }
+    }
+
     /// Lets a restart end that has begun.
     pub(crate) fn master_must_serve(&mut self) -> Result<(), Violation> {
         while self.life != Life::Serving {
@@ -296,6 +357,9 @@ impl World {
             }
             Answer::Shard(ShardReply::Located(answers)) => {
                 answers.iter_mut().flatten().for_each(|located| located.sequence |= line);
+            }
+            Answer::Shard(ShardReply::Described(answers)) => {
+                answers.iter_mut().flatten().for_each(|described| described.sequence |= line);
             }
             _ => {}
         }
@@ -319,5 +383,6 @@ fn request_id(envelope: &Envelope) -> Option<RequestId> {
 /// No run makes more puts than these bits can number.
 const WIRE_BITS: u32 = 48;
 
-/// A message is under way for a quarter of a second at most, and rest takes a few in a row.
-const REST_MS_MAX: u64 = 3_000;
+/// A message is under way for a quarter of a second at most, and rest takes a few in a row; the master
+/// may stall meanwhile.
+const REST_MS_MAX: u64 = 7_000;

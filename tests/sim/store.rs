@@ -25,7 +25,7 @@ pub(crate) struct Memory {
     pub(crate) size_bytes: u64,
     /// The process that the memory belongs to; nobody reaches it through another one.
     pub(crate) process: ClientId,
-    checks_mounts: bool,
+    pub(crate) checks_mounts: bool,
     /// The mounts that the store knows of and answers for, each with the master that granted it.
     pub(crate) mounts: BTreeSet<(Incarnation, Mount)>,
     /// The master that any of it was last mounted with.

@@ -2,7 +2,7 @@
 //!
 //! Messages of one sender to one receiver arrive in order; between lanes the order is drawn.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use mooring_actors::clients::ClientsMessage;
 use mooring_actors::invariant::{Invariant, Violation};
@@ -19,7 +19,9 @@ use crate::audit::Audit;
 use crate::client::{Client, Put};
 use crate::cluster::handoff::Handoff;
 use crate::cluster::{Answer, Cluster, Envelope, TICK_MS};
+use crate::event::{End, Event, Lane};
 use crate::keeper::Store;
+use crate::network::Cuts;
 use crate::oracle::{Heard, Oracle};
 use crate::plan::{Canary, Plan};
 use crate::restart::Life;
@@ -61,7 +63,21 @@ pub(crate) struct World {
     pub(crate) restarts: usize,
     pub(crate) agenda: BTreeMap<(u64, u32, u64), Event>,
     pub(crate) lanes: BTreeMap<(End, End), Lane>,
-    pub(crate) pending: HashMap<RequestId, Asked>,
+    /// Requests without an answer, and who has asked.
+    pub(crate) pending: HashMap<RequestId, (ClientId, Asked)>,
+    /// Those of them whose answer nobody waits for any more.
+    pub(crate) given_up: HashSet<RequestId>,
+    pub(crate) cuts: Cuts,
+    /// Messages that came by ways of their own.
+    pub(crate) strays: u64,
+    /// The keys of which clients without tokens have a put under way.
+    pub(crate) under_way: HashSet<(usize, u32)>,
+    /// Masters that were followed by one that knows nothing of them.
+    pub(crate) killed: HashSet<Incarnation>,
+    /// The master does nothing before.
+    pub(crate) stalled_until: Moment,
+    /// Whether what the actors hold is checked, besides what they answer.
+    pub(crate) checked: bool,
     pub(crate) heard: HashMap<RequestId, Moment>,
     /// The request that is at its receiver.
     at_hand: Option<RequestId>,
@@ -74,65 +90,10 @@ pub(crate) struct World {
     delivered: u64,
 }
 
-/// Who sends and who receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum End {
-    Clock,
-    /// Who starts the actors and ends them.
-    Process,
-    Client(u128),
-    Clients,
-    Pool,
-    Shard(ShardId),
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Lane {
-    pub(crate) messages: VecDeque<Envelope>,
-    last_due_ms: u64,
-}
-
-/// Something that happens at its time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Event {
-    Deliver(End, End),
-    Tick,
-    Arrive(RequestId),
-    ClientStep(usize),
-    Write {
-        put: usize,
-        replica: usize,
-        from_byte: u64,
-        length_bytes: u64,
-    },
-    Conclude {
-        put: usize,
-    },
-    /// A reader reads; `late` when its lease may be over by then.
-    Read {
-        client: usize,
-        key: u32,
-        location: usize,
-        late: bool,
-    },
-    Ping(usize),
-    ClientPing(usize),
-    StoreStep(usize),
-    StoreReturns(usize),
-    /// No master has taken a request.
-    Refused(RequestId),
-    /// A put is started again.
-    StartAgain {
-        put: usize,
-    },
-    /// The master begins to leave.
-    Leave,
-    /// The next one begins to serve.
-    Serve,
-}
-
 impl World {
-    pub(crate) fn new(plan: Plan, traced: bool) -> World {
+    /// The world of a plan. Without `checked` only answers are judged: a second run of the same plan
+    /// needs no more, since checking changes nothing.
+    pub(crate) fn new(plan: Plan, traced: bool, checked: bool) -> World {
         let mut dice = SmallRng::seed_from_u64(plan.seed ^ WORLD_SALT);
         let cluster = Cluster::with(plan.shards, plan.settings.clone());
         let cluster_began = cluster.now;
@@ -161,6 +122,13 @@ impl World {
             agenda: BTreeMap::new(),
             lanes: BTreeMap::new(),
             pending: HashMap::new(),
+            given_up: HashSet::new(),
+            cuts: Cuts::default(),
+            strays: 0,
+            under_way: HashSet::new(),
+            killed: HashSet::new(),
+            stalled_until: Moment::default(),
+            checked,
             heard: HashMap::new(),
             at_hand: None,
             arrivals: HashMap::new(),
@@ -190,12 +158,15 @@ impl World {
         }
         for number in 0..self.plan.clients {
             let id = self.new_client_id();
-            self.clients.push(Client { id });
+            let tokenless = number < self.plan.tokenless_clients;
+            self.clients.push(Client { id, tokenless });
             self.at(20 + number as u64, Event::ClientPing(number));
             self.at(50, Event::ClientStep(number));
         }
         self.at(0, Event::Tick);
         self.plan_restart();
+        self.plan_cut();
+        self.plan_stall();
     }
 
     /// Lets everything happen that is due before a moment.
@@ -241,13 +212,17 @@ impl World {
 
     pub(crate) fn post(&mut self, from: End, envelope: Envelope) {
         if self.plan.canary == Some(Canary::LostRequests)
-            && matches!(from, End::Client(_))
+            && matches!(from, End::Client(_) | End::Stray(_))
             && self.dice.random_bool(0.001)
         {
             return;
         }
-        let to = receiver(&envelope);
         let delay_ms = self.draw_delay();
+        self.post_later(from, envelope, delay_ms);
+    }
+
+    pub(crate) fn post_later(&mut self, from: End, envelope: Envelope, delay_ms: u64) {
+        let to = receiver(&envelope);
         let due_ms = self.clock.as_ms() + delay_ms;
         let lane = self.lanes.entry((from, to)).or_default();
         lane.last_due_ms = lane.last_due_ms.max(due_ms);
@@ -284,6 +259,9 @@ impl World {
             Event::Write { put, replica, from_byte, length_bytes } => {
                 self.write(put, replica, from_byte, length_bytes);
             }
+            Event::Land { put, replica, from_byte, length_bytes } => {
+                self.land(put, replica, from_byte, length_bytes);
+            }
             Event::Conclude { put } => self.conclude(put),
             Event::Read { client, key, location, late } => {
                 self.read(client, key, location, late)?;
@@ -298,7 +276,12 @@ impl World {
                 }
             }
             Event::StartAgain { put } => self.start_again(put),
+            Event::ConcludeAgain { put, quiet } => self.conclude_again(put, quiet),
+            Event::Cut => self.cut(),
+            Event::Stall => self.stall(),
+            Event::GiveUp(id) => self.give_up(id),
             Event::Leave => self.begin_to_leave()?,
+            Event::KillLeaving => self.kill_leaving()?,
             Event::Serve => self.begin_to_serve()?,
         }
         Ok(())
@@ -306,7 +289,8 @@ impl World {
 
     fn tick(&mut self) -> Result<(), Violation> {
         self.at(TICK_MS, Event::Tick);
-        if self.life == Life::Down {
+        // Of the ticks of a stall one is left.
+        if self.life == Life::Down || self.stalled_until > self.clock {
             return Ok(());
         }
         self.post(End::Clock, Envelope::ToPool(PoolMessage::Tick));
@@ -325,10 +309,17 @@ impl World {
     }
 
     fn deliver(&mut self, from: End, to: End) -> Result<(), Violation> {
+        if self.stalled_until > self.clock {
+            self.at(self.stalled_until.since_ms(self.clock), Event::Deliver(from, to));
+            return Ok(());
+        }
         let lane = self.lanes.get_mut(&(from, to));
         let Some(mut envelope) = lane.and_then(|lane| lane.messages.pop_front()) else {
             return Ok(());
         };
+        if matches!(from, End::Stray(_)) {
+            self.lanes.remove(&(from, to));
+        }
         let now = self.clock;
         let is_tick = matches!(
             envelope,
@@ -336,16 +327,15 @@ impl World {
                 | Envelope::ToPool(PoolMessage::Tick)
                 | Envelope::ToClients(ClientsMessage::Tick)
         );
-        self.audit.note(now, if is_tick { "tick" } else { "message" }, &(from, &envelope));
+        let what = if is_tick { "tick" } else { "message" };
+        self.audit.note(now, what, &(from, &envelope));
         self.spare_hidden(&mut envelope);
         self.at_hand = None;
         if let Envelope::ToShard(shard, message) = &envelope {
             self.note_for_oracle(*shard, message);
         }
-        if self.plan.canary == Some(Canary::EarlyTicks) && is_tick {
-            let early_ms = self.plan.settings.put_release_timeout_ms;
-            self.cluster.now = self.cluster.now.after_ms(early_ms);
-        }
+        self.cluster.now = self.cluster.now.after_ms(self.early_ms(&envelope, is_tick));
+        self.take_for_current(&mut envelope);
         self.cluster.queue.push_front(envelope);
         self.cluster.deliver(0);
         self.set_clock(now);
@@ -370,8 +360,8 @@ impl World {
             ShardMessage::Request { id, request, .. } => {
                 self.at_hand = Some(*id);
                 self.heard.insert(*id, self.clock);
-                if let Some(Asked::Start { puts, .. }) = self.pending.get(id) {
-                    puts.iter().for_each(|put| self.oracle.start_heard(put.key));
+                if let Some((_, Asked::Start { puts, .. })) = self.pending.get(id) {
+                    puts.iter().for_each(|put| self.oracle.start_heard(put, self.clock));
                 }
                 if let ShardRequest::RemoveAll { .. } = request {
                     self.oracle.remove_all_heard(shard);
@@ -399,7 +389,7 @@ impl World {
         for (id, mut answer) in answers {
             self.disguise(id, &mut answer);
             self.number_puts(&mut answer);
-            let Some(asked) = self.pending.remove(&id) else {
+            let Some((asker, asked)) = self.pending.remove(&id) else {
                 return Err(Invariant::Answered.violated(format!("{id:?} was never asked")));
             };
             if let (End::Shard(shard), Answer::Shard(reply)) = (from, &answer) {
@@ -417,9 +407,11 @@ impl World {
                 let remounted = ClientsMessage::Remounted { client: *process, segments };
                 self.post(End::Pool, Envelope::ToClients(remounted));
             }
-            self.arrivals.insert(id, (asked, answer));
-            let delay_ms = self.draw_delay();
-            self.at(delay_ms, Event::Arrive(id));
+            if let Some(asked) = self.send_answer(asker, id, asked) {
+                self.arrivals.insert(id, (asked, answer));
+                let delay_ms = self.draw_delay();
+                self.at(delay_ms, Event::Arrive(id));
+            }
         }
         Ok(())
     }
@@ -463,5 +455,6 @@ const WORLD_SALT: u64 = 0x5a17_0f5e_a1ed_5eed;
 /// Everything is checked after so many messages; what is cheap, after each.
 const CHECK_PERIOD: u64 = 61;
 
-/// A put waits two seconds for space, and each message takes a quarter of a second at most.
-const ANSWER_MS_MAX: u64 = 5_000;
+/// A put waits two seconds for space, each message takes a quarter of a second at most, and a request
+/// may wait behind a cut and a stall of three TTLs each before.
+const ANSWER_MS_MAX: u64 = 13_000;

@@ -58,7 +58,7 @@ pub enum PoolMessage {
 }
 
 /// What a caller asks of the pool.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum PoolRequest {
     /// Mount a segment.
     Mount {

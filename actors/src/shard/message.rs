@@ -181,7 +181,7 @@ pub struct Described {
 }
 
 /// What a caller asks of a shard. Lists run parallel to the keys of the batch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum ShardRequest {
     /// Reserve space. A writer without put ids gives each start another number, so that no start of
     /// its own is taken for a repeated one: it is refused like that of another client.

@@ -8,7 +8,9 @@ use mooring_actors::{Moment, ShardId};
 use mooring_proto::Incarnation;
 
 use super::{Oracle, readable};
+use crate::asked::PutAsked;
 use crate::cluster::mount;
+use crate::store::Memories;
 
 /// A handoff as the model sees it.
 #[derive(Debug)]
@@ -78,12 +80,14 @@ impl Oracle {
 
     /// The next master serves and knows nothing. What is in memory may not be read again, and stores
     /// that check the mount of each access keep those away who still mean to.
-    pub(crate) fn began_cold(&mut self, master: Incarnation) {
+    ///
+    /// Where memory is reached without asking its store, readers go on until their leases end.
+    pub(crate) fn began_cold(&mut self, master: Incarnation, memories: &Memories) {
         self.tally.cold_starts += 1;
         self.begin(master);
         self.keys.clear();
         self.puts.clear();
-        self.guards.clear_all();
+        self.guards.end_of_master(|memory| memories.all[memory].checks_mounts);
     }
 
     fn begin(&mut self, master: Incarnation) {
@@ -117,7 +121,14 @@ impl Oracle {
 
     /// A start is at its shard. If the object of its key is hidden then, it is gone for good, whatever
     /// becomes of the start.
-    pub(crate) fn start_heard(&mut self, key: u32) {
+    ///
+    /// Its time counts from here, also if the same start comes again before it is answered.
+    pub(crate) fn start_heard(&mut self, put: &PutAsked, now: Moment) {
+        self.first_heard.entry(put.put_id).or_insert(now);
+        self.forget_if_hidden(put.key);
+    }
+
+    fn forget_if_hidden(&mut self, key: u32) {
         if let Some(sequence) = self.key(key).readable
             && self.is_hidden(sequence)
             && let Some(put) = self.puts.get_mut(&sequence)
@@ -133,7 +144,7 @@ impl Oracle {
         let keys: Vec<u32> = self.keys.keys().copied().collect();
         for key in keys {
             if self.key(key).readable.is_some_and(|sequence| self.puts[&sequence].shard == shard) {
-                self.start_heard(key);
+                self.forget_if_hidden(key);
             }
         }
     }

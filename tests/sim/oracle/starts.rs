@@ -17,6 +17,7 @@ pub(super) struct Batch<'a> {
     pub(super) puts: &'a [PutAsked],
     pub(super) replicas: u8,
     pub(super) hard_pin: bool,
+    pub(super) upsert: bool,
 }
 
 /// One put of a start with what was asked for all of them.
@@ -25,6 +26,7 @@ struct StartAsked<'a> {
     put: &'a PutAsked,
     replicas: u8,
     hard_pin: bool,
+    upsert: bool,
 }
 
 impl Oracle {
@@ -38,10 +40,13 @@ impl Oracle {
         memories: &Memories,
     ) -> Result<(), Violation> {
         for (put, answer) in pairs(batch.puts, answers)? {
+            let first = self.first_heard.get(&put.put_id).copied();
+            let since = first.map_or(heard.since, |first| first.min(heard.since));
+            let heard = Heard { since, ..heard };
             match answer {
                 Ok(grant) => {
-                    let start =
-                        StartAsked { put, replicas: batch.replicas, hard_pin: batch.hard_pin };
+                    let Batch { replicas, hard_pin, upsert, .. } = *batch;
+                    let start = StartAsked { put, replicas, hard_pin, upsert };
                     self.started(now, shard, heard, &start, grant, memories)?;
                 }
                 Err(refusal) => self.start_refused(heard, put, refusal)?,
@@ -77,7 +82,10 @@ impl Oracle {
             return Err(readable(asked.key, &format!("got {sequence:#x} after {:?}", key.newest)));
         }
         if is_newest {
-            self.must_be_gone(now, asked.key)?;
+            // What an upsert replaces goes whoever reads it.
+            if !start.upsert {
+                self.must_be_gone(now, asked.key)?;
+            }
             let model =
                 KeyModel { writing: Some(sequence), newest: Some(sequence), ..KeyModel::default() };
             self.keys.insert(asked.key, model);
@@ -91,6 +99,7 @@ impl Oracle {
             replicas: grant.replicas.to_vec(),
             started: heard.since,
             hard_pin: start.hard_pin,
+            may_be_pinned: start.hard_pin || start.upsert,
             pin_void: false,
             handed_over: false,
             doubtful: grant.replicas.iter().any(|replica| self.is_lost(shard, *replica)),
