@@ -28,6 +28,7 @@ pub(super) fn create_directory(path: &Path) -> io::Result<()> {
 }
 
 fn create_one(path: &Path, parent: &Path) -> io::Result<()> {
+    attempt()?;
     match fs::create_dir(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(error),
@@ -40,6 +41,7 @@ fn create_one(path: &Path, parent: &Path) -> io::Result<()> {
 
 /// Makes the names in a directory last as they are now.
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+    attempt()?;
     File::open(path)?.sync_all()?;
     step("sync a directory");
     Ok(())
@@ -60,10 +62,13 @@ pub(super) fn replace_file(directory: &Path, name: &str, content: &[u8]) -> io::
 /// Writes a file that does not exist yet. When it returns, its content lasts, but its name only
 /// once the directory is synced. Only the user of the master may read it.
 pub(super) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    attempt()?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     step("make a file");
+    attempt()?;
     file.write_all(content)?;
     step("write a file");
+    attempt()?;
     file.sync_all()
 }
 
@@ -72,6 +77,7 @@ pub(super) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
 ///
 /// A directory never replaces one that has something in it: then this fails.
 pub(super) fn rename(directory: &Path, from: &Path, to: &str) -> io::Result<()> {
+    attempt()?;
     fs::rename(from, directory.join(to))?;
     step(to);
     sync_directory(directory)
@@ -79,6 +85,7 @@ pub(super) fn rename(directory: &Path, from: &Path, to: &str) -> io::Result<()> 
 
 /// Removes a file that may be missing. When it returns, it stays away.
 pub(super) fn remove_file(directory: &Path, name: &str) -> io::Result<()> {
+    attempt()?;
     match fs::remove_file(directory.join(name)) {
         Ok(()) => {
             step("remove a file");
@@ -103,6 +110,7 @@ pub(super) fn make_void(directory: &Path, name: &str) -> io::Result<Option<PathB
 /// Deletes a file, or a directory with what is in it; it may be missing. Nobody may rely on it: it
 /// promises nothing about a crash.
 pub(super) fn delete(path: &Path) -> io::Result<()> {
+    attempt()?;
     let is_directory = match fs::symlink_metadata(path) {
         Ok(found) => found.is_dir(),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -131,18 +139,36 @@ const VOID_PREFIX: &str = "VOID-";
 #[cfg(not(test))]
 pub(super) fn step(_: &str) {}
 
-#[cfg(test)]
-pub(super) use probe::step;
+#[cfg(not(test))]
+pub(super) fn attempt() -> io::Result<()> {
+    Ok(())
+}
 
-/// Lets a test look at the directory after each step.
+#[cfg(test)]
+pub(super) use probe::{attempt, step};
+
+/// Lets a test look at the directory after each step, and lets steps fail before they are made.
 #[cfg(test)]
 pub(super) mod probe {
     use std::cell::RefCell;
+    use std::io;
 
     type Look = Box<dyn FnMut(&str)>;
+    type Fail = Box<dyn FnMut() -> io::Result<()>>;
 
     thread_local! {
         static LOOK: RefCell<Option<Look>> = const { RefCell::new(None) };
+        static FAIL: RefCell<Option<Fail>> = const { RefCell::new(None) };
+    }
+
+    /// Asks this before each step of this thread from now on, or nothing any more.
+    pub(in crate::handoff) fn fail_with(fail: Option<Fail>) {
+        FAIL.with(|place| *place.borrow_mut() = fail);
+    }
+
+    /// Tells that a step is about to be made.
+    pub(in crate::handoff) fn attempt() -> io::Result<()> {
+        FAIL.with(|place| place.borrow_mut().as_mut().map_or(Ok(()), |fail| fail()))
     }
 
     /// Calls this after each step of this thread from now on, or nothing any more.

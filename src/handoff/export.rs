@@ -86,9 +86,8 @@ impl Export {
     ) -> Result<Export, ExportFailure> {
         let path = held.path().join(durable::temporary_name());
         // Keys say what was asked of a model: they are for the user of the master alone.
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
+        durable::attempt()
+            .and_then(|()| fs::DirBuilder::new().mode(0o700).create(&path))
             .map_err(|error| write_failed(format_args!("make {}", path.display()), &error))?;
         durable::step("make the snapshot");
         let files = Mutex::new(vec![None; options.shards as usize]);
@@ -101,11 +100,10 @@ impl Export {
     /// When its file cannot be made.
     pub(crate) fn shard_writer(&self, index: u32) -> Result<ShardFileWriter, ExportError> {
         let name = ShardFile::name_of(index);
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(self.path.join(&name))
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let file = durable::attempt()
+            .and_then(|()| options.open(self.path.join(&name)))
             .map_err(|error| ExportError::Write(format!("cannot make {name}: {error}")))?;
         durable::step("make the file of a shard");
         let (deadline, durable) = (self.options.deadline, self.options.durable);

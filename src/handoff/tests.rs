@@ -1,4 +1,5 @@
 mod corruption;
+mod disk;
 mod fixture;
 mod inspection;
 mod manifest;

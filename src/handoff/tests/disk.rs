@@ -1,0 +1,241 @@
+//! Rolls on a disk that fails: it refuses a step, refuses all of them from one on, as when it is full,
+//! or the machine loses its power, and with it what was not synced. Everything from a seed.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use mooring_proto::Incarnation;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::protocol::copy_tree;
+use super::sample::{CREATED_MS, export, left, options, ranges, read_snapshot};
+use crate::handoff::decide::{Decision, FailurePolicy, Limits, decide};
+use crate::handoff::directory::{ClaimError, HandoffDirectory, StartNote};
+use crate::handoff::durable::probe;
+use crate::handoff::export::ExportOptions;
+use crate::handoff::notes::ShutdownResult;
+use crate::handoff::{CLAIMED_NAME, READY_NAME};
+
+/// What happens to the disk during the life of a master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mishap {
+    Nothing,
+    /// One step fails.
+    Hiccup(ErrorKind),
+    /// All steps fail from one on. It is the same for the disk if the process is killed there.
+    Failure(ErrorKind),
+    /// The same, and what was not synced by then may be lost.
+    PowerLoss,
+}
+
+/// How the masters of a seed fared.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    served: u32,
+    restored: u32,
+    /// Snapshots that were claimed and found to be damaged.
+    damaged: u32,
+    /// Starts that did not serve.
+    failed: u32,
+}
+
+/// One directory and the masters that use it, one after the other.
+struct Place {
+    path: PathBuf,
+    /// The directory as it was when it was last synced.
+    synced: PathBuf,
+    dice: SmallRng,
+    /// The last master that has served, and those whose snapshot was restored.
+    served_last: Option<Incarnation>,
+    restored: BTreeSet<u64>,
+    tally: Tally,
+}
+
+impl Place {
+    fn new(scratch: &Path, seed: u64) -> Place {
+        Place {
+            path: scratch.join("handoff"),
+            synced: scratch.join("synced"),
+            dice: SmallRng::seed_from_u64(seed),
+            served_last: None,
+            restored: BTreeSet::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// A master with a disk that has its mishap at some step.
+    fn live(&mut self, incarnation: Incarnation) {
+        let kind =
+            if self.dice.random_bool(0.5) { ErrorKind::StorageFull } else { ErrorKind::Other };
+        let mishap = match self.dice.random_range(0..10) {
+            0..3 => Mishap::Nothing,
+            3..5 => Mishap::Hiccup(kind),
+            5..7 => Mishap::Failure(kind),
+            _ => Mishap::PowerLoss,
+        };
+        self.keep_synced();
+        self.break_disk(mishap);
+        self.run(incarnation);
+        probe::fail_with(None);
+        probe::look_with(None);
+        if mishap == Mishap::PowerLoss {
+            self.lose_power();
+        }
+    }
+
+    fn break_disk(&mut self, mishap: Mishap) {
+        let fails_at = self.dice.random_range(0..60);
+        let attempts = Rc::new(RefCell::new(0));
+        let counted = attempts.clone();
+        probe::fail_with(Some(Box::new(move || {
+            let at = counted.replace_with(|attempts| *attempts + 1);
+            match mishap {
+                Mishap::Hiccup(kind) if at == fails_at => Err(kind.into()),
+                Mishap::Failure(kind) if at >= fails_at => Err(kind.into()),
+                Mishap::PowerLoss if at >= fails_at => Err(io::Error::other("no power")),
+                _ => Ok(()),
+            }
+        })));
+        if mishap == Mishap::PowerLoss {
+            let (path, synced) = (self.path.clone(), self.synced.clone());
+            probe::look_with(Some(Box::new(move |step| {
+                if step == "sync a directory" {
+                    keep(&path, &synced);
+                }
+            })));
+        }
+    }
+
+    /// A start, and what follows from it. A master that does not serve says nothing.
+    fn run(&mut self, incarnation: Incarnation) {
+        self.tally.failed += 1;
+        let Ok(mut directory) = HandoffDirectory::open(&self.path, Duration::ZERO) else { return };
+        let Ok(found) = directory.look() else { return };
+        let mut restored_of = None;
+        if decide(&found, FailurePolicy::ServeEmpty, &LIMITS, CREATED_MS) == Decision::Restore {
+            match directory.claim() {
+                Ok(snapshot) => match read_snapshot(&snapshot) {
+                    Ok(content) => {
+                        assert_eq!(
+                            content,
+                            [ranges(0), ranges(1)],
+                            "what is read is what was left"
+                        );
+                        restored_of = Some(snapshot.manifest().incarnation);
+                    }
+                    Err(_) => self.tally.damaged += 1,
+                },
+                Err(ClaimError::Read(_)) => self.tally.damaged += 1,
+                Err(ClaimError::Directory(_)) => return,
+            }
+        }
+        let outcome = "none".to_owned();
+        let note = StartNote { incarnation, now_wall_ms: CREATED_MS, outcome };
+        let Ok(leftovers) = directory.begin_serving(note) else { return };
+        leftovers.delete();
+        self.serve(incarnation, restored_of);
+
+        if self.dice.random_bool(0.2) {
+            // It is killed.
+            return;
+        }
+        let durable = self.dice.random_bool(0.5);
+        let result = match export(&directory, ExportOptions { durable, ..options() }) {
+            Ok(_) => ShutdownResult::Ok,
+            Err(failure) => ShutdownResult::Failed(failure.cause.reason),
+        };
+        // What cannot be said is not said.
+        let _ = directory.record_shutdown(&left(incarnation, result));
+    }
+
+    fn serve(&mut self, incarnation: Incarnation, restored_of: Option<Incarnation>) {
+        self.tally.failed -= 1;
+        self.tally.served += 1;
+        if let Some(writer) = restored_of {
+            self.tally.restored += 1;
+            assert_eq!(self.served_last, Some(writer), "nobody has served since");
+            assert!(self.restored.insert(writer.0), "{writer:?} is restored twice");
+        }
+        self.served_last = Some(incarnation);
+    }
+
+    fn keep_synced(&self) {
+        keep(&self.path, &self.synced);
+    }
+
+    /// The names may be those of the last sync, and of files that nobody has synced any part may be
+    /// missing or empty.
+    fn lose_power(&mut self) {
+        if self.dice.random_bool(0.5) && self.synced.exists() {
+            keep(&self.synced, &self.path);
+        }
+        for name in [READY_NAME, CLAIMED_NAME] {
+            let Ok(entries) = fs::read_dir(self.path.join(name)) else { continue };
+            let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+            files.sort();
+            // The manifest is always synced; of the others it is not known here.
+            for file in files.iter().filter(|file| !file.ends_with("manifest")) {
+                self.tear(file);
+            }
+        }
+    }
+
+    fn tear(&mut self, path: &Path) {
+        let length = fs::metadata(path).unwrap().len();
+        let file = || OpenOptions::new().write(true).open(path).unwrap();
+        match self.dice.random_range(0..4) {
+            0 => file().set_len(self.dice.random_range(0..=length)).unwrap(),
+            1 => {
+                let from = self.dice.random_range(0..length);
+                blank(&file(), from, self.dice.random_range(0..=length - from));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A copy of a directory instead of what there is.
+fn keep(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    if from.exists() {
+        copy_tree(from, to);
+    }
+}
+
+/// Bytes that were never written read as zeros.
+fn blank(file: &File, from: u64, length: u64) {
+    use std::os::unix::fs::FileExt;
+    file.write_all_at(&vec![0; length as usize], from).unwrap();
+}
+
+const LIMITS: Limits = Limits { max_age_ms: 120_000, memory: None };
+
+/// In the memory of the system if it has such a place: nothing here has to outlive the test.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+#[test]
+fn whatever_the_disk_does_a_snapshot_is_restored_once_and_only_if_nobody_has_served_since() {
+    let mut sum = Tally::default();
+    let seeds = std::env::var("MOORING_DISK_SEEDS").map_or(Ok(200), |count| count.parse());
+    for seed in 0..seeds.unwrap() {
+        println!("seed {seed}");
+        let scratch = scratch();
+        let mut place = Place::new(scratch.path(), seed);
+        (1..=8).for_each(|number| place.live(Incarnation(number)));
+        let Tally { served, restored, damaged, failed } = place.tally;
+        sum.served += served;
+        sum.restored += restored;
+        sum.damaged += damaged;
+        sum.failed += failed;
+    }
+    println!("{sum:?}");
+    assert!(sum.restored > sum.served / 10 && sum.damaged > 0 && sum.failed > 0, "{sum:?}");
+}
