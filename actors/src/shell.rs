@@ -6,7 +6,9 @@ use mooring_proto::frame::TraceContext;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clients::ClientsMessage;
+use crate::invariant::{Invariant, Violation};
 use crate::pool::message::PoolMessage;
+use crate::request::RequestId;
 use crate::shard::message::ShardMessage;
 use crate::watch::Watch;
 
@@ -80,6 +82,11 @@ impl Drop for FaultGuard {
             (self.on_fault)(self.actor);
         }
     }
+}
+
+/// An actor answers a request that nobody has asked, or that it has answered before.
+pub(crate) fn answered_twice(actor: &str, id: RequestId) -> Violation {
+    Invariant::Answered.violated(format!("{actor} answers {id:?}, for which nobody waits"))
 }
 
 /// A full mailbox of a thousand batches empties within some milliseconds.

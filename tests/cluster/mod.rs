@@ -208,6 +208,7 @@ impl Cluster {
                 self.queue.push_back(Envelope::ToShard(shard, ShardMessage::Continue));
             }
             ShardEffect::AtRest => self.shards_at_rest += 1,
+            ShardEffect::Broken(violation) => panic!("{violation}"),
             ShardEffect::Tell { shard, message } => {
                 self.queue.push_back(Envelope::ToShard(shard, ShardMessage::Peer(message)));
             }

@@ -19,7 +19,7 @@ use crate::core::SegmentTable;
 use crate::handoff::PoolRecord;
 use crate::request::RequestId;
 use crate::shard::message::ShardMessage;
-use crate::shell::{Call, FaultGuard, Lanes};
+use crate::shell::{Call, FaultGuard, Lanes, answered_twice};
 use crate::watch::Watch;
 
 /// A request to the pool.
@@ -78,7 +78,9 @@ impl PoolActor {
     fn carry_out(&mut self, effect: PoolEffect) {
         match effect {
             PoolEffect::Reply { id, reply } => {
-                let Some(waiting) = self.waiting.remove(&id) else { return };
+                let Some(waiting) = self.waiting.remove(&id) else {
+                    return answered_twice("the pool", id).note();
+                };
                 if let (Some(client), PoolReply::Remounted(Ok(grants))) =
                     (waiting.remounting, &reply)
                 {

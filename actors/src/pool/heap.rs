@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::invariant::Invariant;
 use crate::moment::Moment;
 use crate::pages::PageRun;
 use crate::route::ShardId;
@@ -135,7 +136,10 @@ impl PageHeap {
         let owned = self
             .run_at(run.first_page)
             .is_some_and(|(owned, owner)| owner == PageOwner::Shard(shard) && owned.contains(run));
-        assert!(owned, "{shard:?} returned {run:?}, which it does not own");
+        if !owned {
+            let fault = format!("{shard:?} returned {run:?}, which it does not own");
+            Invariant::OneOwner.violated(fault).end();
+        }
         self.assign(run, PageOwner::Pool);
     }
 

@@ -23,7 +23,7 @@ use crate::moment::Moment;
 use crate::pool::message::{Mount, PoolMessage};
 use crate::request::RequestId;
 use crate::route::ShardId;
-use crate::shell::{Call, FaultGuard, Lanes};
+use crate::shell::{Call, FaultGuard, Lanes, answered_twice};
 use crate::watch::Watch;
 
 /// A request with the moment by which its caller stops waiting.
@@ -118,12 +118,15 @@ impl ShardActor {
     fn carry_out(&mut self, effect: ShardEffect) {
         match effect {
             ShardEffect::Reply { id, reply } => {
-                if let Some(waiting) = self.waiting.remove(&id) {
-                    if let Some(watch) = &waiting.watch {
-                        watch.note_answered();
+                match self.waiting.remove(&id) {
+                    Some(waiting) => {
+                        if let Some(watch) = &waiting.watch {
+                            watch.note_answered();
+                        }
+                        // A caller that has gone needs no answer.
+                        let _ = waiting.caller.send(reply);
                     }
-                    // A caller that has gone needs no answer.
-                    let _ = waiting.caller.send(reply);
+                    None => answered_twice("a shard", id).note(),
                 }
             }
             ShardEffect::Report(report) => {
@@ -135,6 +138,7 @@ impl ShardActor {
                 let lane = &self.lanes.shards[usize::from(shard.0)];
                 let _ = lane.send(ShardMessage::Peer(message));
             }
+            ShardEffect::Broken(violation) => violation.note(),
             ShardEffect::AtRest => {
                 self.at_rest = true;
                 for caller in self.rest_awaited.drain(..) {

@@ -11,6 +11,7 @@ use mooring_proto::message::replicas::Replicas;
 use mooring_proto::{ClientId, Incarnation};
 
 use super::ranges::RangeHandle;
+use crate::invariant::Violation;
 use crate::moment::Moment;
 use crate::pool::message::{Mount, PoolOrder, ShardReport};
 use crate::request::RequestId;
@@ -439,4 +440,6 @@ pub enum ShardEffect {
     },
     /// The shard and the pool are at rest, and no message between them is under way.
     AtRest,
+    /// An invariant was found broken. The shard has done what keeps answers right all the same.
+    Broken(Violation),
 }

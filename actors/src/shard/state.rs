@@ -14,6 +14,7 @@ use super::segments::Segments;
 use super::unfinished::Unfinished;
 use super::upsert::Mode;
 use super::vacate::WindowJob;
+use crate::invariant::Violation;
 use crate::moment::Moment;
 use crate::pool::message::{Mount, PoolOrder};
 use crate::request::RequestId;
@@ -48,6 +49,8 @@ pub struct Shard {
     pub(super) peers_at_rest: u16,
     /// Hints on groups that other shards were given since the last tick.
     pub(super) hints: usize,
+    /// What was found broken since the last message.
+    pub(super) broken: Vec<Violation>,
 }
 
 impl Shard {
@@ -72,6 +75,7 @@ impl Shard {
             rest: Rest::default(),
             peers_at_rest: 0,
             hints: 0,
+            broken: Vec::new(),
         }
     }
 
@@ -103,6 +107,7 @@ impl Shard {
             self.resume_parked(now, effects);
         }
         self.tell_peers(effects);
+        effects.extend(self.broken.drain(..).map(ShardEffect::Broken));
         self.report_usage(Urgency::Large, effects);
         if !self.continue_asked && self.work_left() {
             self.continue_asked = true;

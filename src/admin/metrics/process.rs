@@ -1,5 +1,7 @@
 //! The process itself: memory, processor time, age.
 
+use mooring_actors::invariant::Invariant;
+
 use super::super::exposition::Exposition;
 use super::super::{Admin, stage};
 use crate::allocator;
@@ -23,6 +25,12 @@ pub(super) fn families(page: &mut Exposition, admin: &Admin) {
         "mooring_cpu_seconds_total",
         "Processor time of the process, of all its threads.",
         cpu_seconds(),
+    );
+    page.counters(
+        "mooring_invariant_violations_total",
+        "How often what must always hold was found not to: anything but zero is a fault of the master.",
+        "invariant",
+        Invariant::ALL.iter().map(|invariant| (invariant.id(), invariant.broken_total())),
     );
     page.gauge(
         "mooring_uptime_seconds",

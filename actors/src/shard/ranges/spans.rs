@@ -4,6 +4,7 @@ use super::RangeHandle;
 use super::node::NodeState;
 use super::segment::{SegmentRanges, Span};
 use super::slab::Slab;
+use crate::invariant::Invariant;
 use crate::pages::PageRun;
 
 impl SegmentRanges {
@@ -16,10 +17,10 @@ impl SegmentRanges {
         let below = self.spans.range(..=start).next_back().map(|(first, span)| (*first, *span));
         let below_end = below.map_or(0, |(_, span)| nodes[span.end].granule());
         let above = self.spans.range(start..).next().map(|(first, _)| *first);
-        assert!(
-            below_end <= start && above.is_none_or(|above| above >= end),
-            "the pool grants no page twice"
-        );
+        if below_end > start || above.is_some_and(|above| above < end) {
+            let fault = format!("{run:?} of segment {} is granted twice", self.index.0);
+            Invariant::NoOverlap.violated(fault).end();
+        }
 
         // The end node of a touching span below becomes the free node of the granted pages.
         let (span_start, first, granted) = match below {
