@@ -51,6 +51,11 @@ impl Audit {
         }
     }
 
+    /// Whether each event is printed.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.traced
+    }
+
     /// How many events there were.
     pub(crate) fn events(&self) -> u64 {
         self.events

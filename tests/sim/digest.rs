@@ -156,6 +156,16 @@ impl Digest for (RequestId, &Answer) {
                     });
                 }
             }
+            Answer::Shard(ShardReply::Described(answers)) => {
+                for answer in answers {
+                    digest_result(answer, into, |described, into| {
+                        into.add(described.sequence);
+                        into.add(described.lease_left_ms);
+                        into.add(u64::from(described.hard_pin));
+                        digest_replicas(&described.replicas, into);
+                    });
+                }
+            }
             Answer::Shard(ShardReply::Done(answers)) => {
                 answers.iter().for_each(|answer| digest_result(answer, into, |(), _| ()));
             }

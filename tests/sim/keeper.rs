@@ -45,6 +45,8 @@ pub(crate) struct Piece {
     /// It is not to be mounted before.
     resting_until: Moment,
     draining_until: Option<Moment>,
+    /// Nobody knows whether it is mounted: a mount was not answered.
+    in_doubt: bool,
 }
 
 impl Store {
@@ -102,6 +104,7 @@ impl World {
                 mounted_with: None,
                 resting_until: Moment::default(),
                 draining_until: None,
+                in_doubt: false,
             });
             from += size_bytes;
         }
@@ -140,7 +143,9 @@ impl World {
         let resting =
             |piece: &&Piece| piece.mount.is_none() && (piece.resting_until <= now || self.calm);
         if let Some(piece) = store.segments.iter().find(resting).copied() {
-            let untouched = store.segments.iter().all(|piece| piece.mount.is_none());
+            // What may be mounted is asked for again, as it is.
+            let untouched =
+                store.segments.iter().all(|piece| piece.mount.is_none() && !piece.in_doubt);
             if untouched && !self.calm && self.dice.random_bool(0.3) {
                 self.divide_anew(number);
                 return;
@@ -318,9 +323,11 @@ impl World {
     pub(crate) fn pool_answered(&mut self, asked: Asked, reply: PoolReply) {
         match (asked, reply) {
             (Asked::Mount { store, process, segment }, PoolReply::Mounted(result)) => {
-                if self.is_process(store, process)
-                    && let Ok(grant) = result
-                {
+                if !self.is_process(store, process) {
+                    return;
+                }
+                self.change(store, segment, |piece| piece.in_doubt = false);
+                if let Ok(grant) = result {
                     self.mounted(store, segment, &grant);
                 }
             }
@@ -385,6 +392,11 @@ impl World {
         if let Some((former, master)) = former {
             self.memories.all[number].mounts.remove(&(master, former));
         }
+    }
+
+    /// Nobody knows what became of a mount: the store asks again.
+    pub(crate) fn mount_in_doubt(&mut self, number: usize, segment: SegmentId) {
+        self.change(number, segment, |piece| piece.in_doubt = true);
     }
 
     /// Nobody knows what became of an unmount: the store asks again.

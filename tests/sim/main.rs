@@ -8,7 +8,7 @@
 //!
 //! `MOORING_SIM_SEEDS` is how many seeds are run, or which (`100..200`), `MOORING_SIM_SEED` runs just
 //! that one, `MOORING_SIM_LESS` leaves parts of its plan out, and `MOORING_SIM_TRACE=1` prints every
-//! event.
+//! event and checks everything after each of them. `MOORING_SIM_THREADS` runs several seeds at once.
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
@@ -36,6 +36,9 @@ mod world;
 mod writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use ending::Outcome;
 use plan::{Canary, Plan};
@@ -44,23 +47,54 @@ use world::World;
 
 #[test]
 fn every_seed_keeps_all_invariants_and_repeats_itself() {
+    let threads = number("MOORING_SIM_THREADS").unwrap_or(1);
+    let (seeds, began) = (seeds(), Instant::now());
+    let (next, virtual_ms) = (AtomicU64::new(seeds.start), AtomicU64::new(0));
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    match judge(seed) {
+                        Some(ran_ms) => {
+                            virtual_ms.fetch_add(ran_ms, Ordering::Relaxed);
+                        }
+                        None => failed.lock().unwrap().push(seed),
+                    }
+                }
+            });
+        }
+    });
+    let (ran_s, took_s) = (virtual_ms.into_inner() as f64 / 1e3, began.elapsed().as_secs_f64());
+    println!(
+        "{seeds:?}: {ran_s:.0} s of clusters in {took_s:.1} s, {:.0} times as fast",
+        ran_s / took_s
+    );
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "failed seeds: {failed:?}");
+}
+
+/// Runs a seed, and says for how long its clusters ran together by their own clocks; nothing if it has
+/// failed.
+fn judge(seed: u64) -> Option<u64> {
     let less = std::env::var("MOORING_SIM_LESS").unwrap_or_default();
     let traced = std::env::var_os("MOORING_SIM_TRACE").is_some();
-    let mut failed = Vec::new();
-    for seed in seeds() {
-        let plan = without(Plan::new(seed), &less).unwrap_or_else(|fault| panic!("{fault}"));
-        match run_twice(&plan, traced) {
-            Ok(Outcome { events, tally, virtual_ms, .. }) => {
-                println!("seed {seed}: {events} events in {virtual_ms} ms, {tally:?}");
-            }
-            Err(fault) => {
-                eprintln!("seed {seed}: {fault}");
-                tell_how_to_repeat(&plan, &fault, &less);
-                failed.push(seed);
-            }
+    let plan = without(Plan::new(seed), &less).unwrap_or_else(|fault| panic!("{fault}"));
+    match run_twice(&plan, traced) {
+        Ok(Outcome { events, tally, virtual_ms, .. }) => {
+            println!("seed {seed}: {events} events in {virtual_ms} ms, {tally:?}");
+            Some(2 * virtual_ms)
+        }
+        Err(fault) => {
+            eprintln!("seed {seed}: {fault}");
+            tell_how_to_repeat(&plan, &fault, &less);
+            None
         }
     }
-    assert!(failed.is_empty(), "failed seeds: {failed:?}");
 }
 
 /// Runs a plan, and again to see that it goes the same way.

@@ -134,8 +134,10 @@ impl World {
 
     /// Sends a request on its way to the master.
     pub(crate) fn send(&mut self, from: ClientId, id: RequestId, envelope: Envelope, asked: Asked) {
-        // One connection carries all that a client without tokens says, in order.
-        let in_order = self.is_tokenless(from);
+        // One connection carries all that a client without tokens says, in order, and a store does one
+        // thing at a time with its segments: it says nothing else while a mount may still arrive.
+        let mounts = matches!(envelope, Envelope::ToPool(_));
+        let in_order = mounts || self.is_tokenless(from);
         if !self.calm && !in_order && self.draw(self.plan.network.doubled_ratio) {
             self.send_again(from, &envelope, asked.clone());
         }

@@ -210,7 +210,12 @@ impl World {
     /// A request was not answered, and whoever asked does not know what became of it.
     pub(crate) fn failed(&mut self, asked: Asked) {
         match asked {
-            Asked::Mount { store, process, .. } | Asked::Remount { store, process, .. } => {
+            Asked::Mount { store, process, segment } => {
+                if self.is_process(store, process) {
+                    self.mount_in_doubt(store, segment);
+                }
+            }
+            Asked::Remount { store, process, .. } => {
                 self.is_process(store, process);
             }
             Asked::Unmount { store, process, segment, .. } => {

@@ -73,6 +73,11 @@ impl Oracle {
             {
                 Ok(())
             }
+            // What is hidden goes only if it is the client's.
+            Err(refusal) if refusal.code == ErrorCode::NotFound => {
+                let own = model.readable.is_some_and(|sequence| self.is_of(sequence, client));
+                if own { self.removed(now, key, false, answer) } else { self.missed(now, key) }
+            }
             answer => self.removed(now, key, false, answer),
         }
     }
