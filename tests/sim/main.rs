@@ -183,6 +183,13 @@ fn memory_whose_former_master_nobody_names_is_noticed() {
 }
 
 #[test]
+fn stores_that_start_again_at_an_address_that_peers_know_are_noticed() {
+    assert_shows(Canary::SameAddress, &["readable"], |seed| {
+        Plan::of_crashes(seed, Canary::SameAddress)
+    });
+}
+
+#[test]
 fn clocks_that_run_slow_are_noticed() {
     assert_noticed(Canary::SlowClocks, &["readable"]);
 }

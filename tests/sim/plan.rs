@@ -81,6 +81,8 @@ pub(crate) enum Canary {
     RestlessWriters,
     /// Nobody says of memory that is reached without asking its store which master had it before.
     UnnamedMasters,
+    /// A store whose memory is reached without asking it starts again at the same address.
+    SameAddress,
     /// The clocks of readers and writers run at half the rate.
     SlowClocks,
     /// Some requests vanish.
@@ -195,7 +197,7 @@ impl Plan {
         if dice.random_bool(0.7) {
             self.network = NetworkPlan::new(&mut dice, self.settings.client_ttl_ms);
         }
-        self.stall_pause_ms = *pick(&mut dice, &[0, 0, 0, 1_000, 4_000]);
+        self.stall_pause_ms = *pick(&mut dice, &[0, 0, 0, 2_000, 6_000]);
         self.tokenless_clients = *pick(&mut dice, &[0, 0, 1, 2, 6]);
         self.clock_ratio = *pick(&mut dice, &[1.0, 1.0, 0.99, 0.8]);
         self
@@ -207,6 +209,12 @@ impl Plan {
         plan.nameless = false;
         plan.restarts.iter_mut().for_each(|restart| restart.leaving = Leaving::Killed);
         plan
+    }
+
+    /// A plan of stores that start again, with memory that is reached without asking them.
+    pub(crate) fn of_crashes(seed: u64, canary: Canary) -> Plan {
+        let plan = Plan::of_handoffs(seed, canary);
+        Plan { restarts: Vec::new(), fault_pause_ms: 200, ..plan }
     }
 
     /// A plan of clients without tokens that take their time.

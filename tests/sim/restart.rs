@@ -211,7 +211,8 @@ impl World {
     pub(crate) fn failed(&mut self, asked: Asked) {
         match asked {
             Asked::Mount { store, process, segment } => {
-                if self.is_process(store, process) {
+                let lives = self.is_process(store, process);
+                if lives {
                     self.mount_in_doubt(store, segment);
                 }
             }
@@ -331,7 +332,10 @@ impl World {
             return;
         }
         self.plan_stall();
-        let stall_ms = self.dice.random_range(1..=3 * self.plan.settings.client_ttl_ms);
+        let stall_ms = self.dice.random_range(1..=2 * self.plan.settings.client_ttl_ms);
+        if let Life::Leaving(since) = self.life {
+            self.life = Life::Leaving(since.after_ms(stall_ms));
+        }
         self.audit.note_text(self.clock, "stall", &stall_ms);
         self.stalled_until = self.clock.after_ms(stall_ms);
     }
@@ -388,6 +392,6 @@ fn request_id(envelope: &Envelope) -> Option<RequestId> {
 /// No run makes more puts than these bits can number.
 const WIRE_BITS: u32 = 48;
 
-/// A message is under way for a quarter of a second at most, and rest takes a few in a row; the master
-/// may stall meanwhile.
-const REST_MS_MAX: u64 = 7_000;
+/// A message is under way for a quarter of a second at most, and rest takes a few in a row. What the
+/// master stalls meanwhile does not count.
+const REST_MS_MAX: u64 = 3_000;

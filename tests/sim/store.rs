@@ -23,7 +23,7 @@ pub(crate) struct Stamp {
 pub(crate) struct Memory {
     pub(crate) base: u64,
     pub(crate) size_bytes: u64,
-    /// The process that the memory belongs to; nobody reaches it through another one.
+    /// The process that the memory belongs to; a store that checks each access knows another one by it.
     pub(crate) process: ClientId,
     pub(crate) checks_mounts: bool,
     /// The mounts that the store knows of and answers for, each with the master that granted it.
@@ -77,9 +77,10 @@ impl Memory {
         }
     }
 
-    /// The process has ended and another one has taken its place.
-    pub(crate) fn restart(&mut self, process: ClientId) {
+    /// The process has ended and another one has taken its place, with memory at this address.
+    pub(crate) fn restart(&mut self, process: ClientId, base: u64) {
         self.process = process;
+        self.base = base;
         self.mounted_with = None;
         self.mounts.clear();
         self.stamps.clear();
@@ -201,7 +202,9 @@ impl Memories {
     ) -> Result<(Place, u64), Fault> {
         let (place, address) = self.address(master, descriptor).ok_or(Fault::WrongMount)?;
         let memory = &self.all[place.memory];
-        if memory.process != place.process || !memory.has(&place) {
+        // Where nobody asks the process, an address is all there is to tell its memory.
+        let is_other = memory.checks_mounts && memory.process != place.process;
+        if is_other || !memory.has(&place) {
             return Err(Fault::Gone);
         }
         let mount = mount(descriptor.slot, descriptor.generation);

@@ -64,9 +64,10 @@ impl World {
             && self.plan.canary != Some(Canary::RestlessWriters)
     }
 
-    /// A master has ended and handed nothing over.
+    /// A master has ended and handed nothing over. It takes those along that it had taken over from.
     pub(crate) fn note_killed(&mut self, master: Incarnation) {
         self.killed.insert(master);
+        self.killed.extend(self.puts.iter().map(|put| put.master));
     }
 }
 
