@@ -14,19 +14,24 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use mooring_proto::client::tls::provider;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
 
 use crate::harness::PATIENCE;
+use crate::tls::Pair;
 
 /// A collector that listens until the process ends.
 pub(crate) struct Collector {
     form: &'static str,
-    port: u16,
+    url: String,
     kept: Arc<Kept>,
 }
 
@@ -50,6 +55,24 @@ pub(crate) struct All {
 impl Collector {
     /// One that speaks `http` or `grpc`.
     pub(crate) fn start(form: &'static str) -> Collector {
+        Collector::listening(form, None)
+    }
+
+    /// The same over TLS, under the name `localhost`.
+    pub(crate) fn start_secure(form: &'static str, (chain, key): Pair) -> Collector {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        let alpn: &[u8] = if form == "grpc" { b"h2" } else { b"http/1.1" };
+        config.alpn_protocols = vec![alpn.to_vec()];
+        Collector::listening(form, Some(TlsAcceptor::from(Arc::new(config))))
+    }
+
+    fn listening(form: &'static str, tls: Option<TlsAcceptor>) -> Collector {
+        let scheme = if tls.is_some() { "https://localhost" } else { "http://127.0.0.1" };
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
         let port = socket.local_addr().unwrap().port();
@@ -58,15 +81,14 @@ impl Collector {
         std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(serve(socket, form, keeps));
+            runtime.block_on(serve(socket, form, tls, keeps));
         });
-        Collector { form, port, kept }
+        Collector { form, url: format!("{scheme}:{port}"), kept }
     }
 
     /// The flags that send a process here.
     pub(crate) fn flags(&self) -> Vec<String> {
-        let url = format!("http://127.0.0.1:{}", self.port);
-        ["--otlp-endpoint", &url, "--otlp-protocol", self.form].map(str::to_owned).to_vec()
+        ["--otlp-endpoint", &self.url, "--otlp-protocol", self.form].map(str::to_owned).to_vec()
     }
 
     /// Waits until something can be made of what came.
@@ -85,25 +107,40 @@ impl Collector {
     }
 }
 
-async fn serve(socket: TcpListener, form: &'static str, kept: Arc<Kept>) {
+async fn serve(socket: TcpListener, form: &'static str, tls: Option<TlsAcceptor>, kept: Arc<Kept>) {
     let socket = tokio::net::TcpListener::from_std(socket).unwrap();
     loop {
         let (stream, _) = socket.accept().await.unwrap();
-        let (stream, kept) = (TokioIo::new(stream), kept.clone());
+        let (tls, kept) = (tls.clone(), kept.clone());
         tokio::spawn(async move {
-            let take = service_fn(move |request| take(request, form, kept.clone()));
-            // A peer that leaves ends its connection as it likes.
-            match form {
-                "grpc" => {
-                    let _ = http2::Builder::new(TokioExecutor::new())
-                        .serve_connection(stream, take)
-                        .await;
-                }
-                _ => {
-                    let _ = http1::Builder::new().serve_connection(stream, take).await;
+            match tls {
+                None => converse(stream, form, kept).await,
+                Some(tls) => {
+                    // A peer that does not trust this one leaves.
+                    if let Ok(stream) = tls.accept(stream).await {
+                        converse(stream, form, kept).await;
+                    }
                 }
             }
         });
+    }
+}
+
+async fn converse<S>(stream: S, form: &'static str, kept: Arc<Kept>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let stream = TokioIo::new(stream);
+    let take = service_fn(move |request| take(request, form, kept.clone()));
+    // A peer that leaves ends its connection as it likes.
+    match form {
+        "grpc" => {
+            let server = http2::Builder::new(TokioExecutor::new());
+            let _ = server.serve_connection(stream, take).await;
+        }
+        _ => {
+            let _ = http1::Builder::new().serve_connection(stream, take).await;
+        }
     }
 }
 

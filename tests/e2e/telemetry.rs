@@ -9,6 +9,7 @@ use opentelemetry_proto::tonic::trace::v1::{Span, span::SpanKind};
 use crate::collector::{All, Collector, number_of, text_of};
 use crate::harness::{Master, mooring, page_at, run};
 use crate::mooncake::client::{self, Client};
+use crate::tls::Authority;
 
 /// A master that sends to the collector.
 fn master(collector: &Collector, flags: &[&str]) -> Master {
@@ -136,6 +137,28 @@ fn what_the_caller_says_goes_before_the_ratio_of_the_master() {
         assert_eq!(below[0].trace_id[..3], [0x0a, 0xf7, 0x65]);
         assert_eq!(below[0].parent_span_id[..3], [0x00, 0xf0, 0x67]);
         Some(())
+    });
+}
+
+#[test]
+fn a_fetch_is_one_span_with_its_calls_below_it() {
+    let collector = Collector::start("http");
+    let master = master(&collector, &[]);
+    let sends = collector.flags();
+    let output = mooring(&["get", "nothing", "--trace-ratio", "1"])
+        .args(master.client_flags())
+        .args(sends)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    leave(master);
+    collector.wait_for("the fetch", |all| {
+        let fetch = first(all, "fetch")?;
+        let call = part(all, fetch, "Get");
+        assert_eq!(call.kind(), SpanKind::Client);
+        find(all, "Get", SpanKind::Server, &fetch.trace_id).map(|(_, request)| {
+            assert_eq!(request.parent_span_id, call.span_id);
+        })
     });
 }
 
@@ -271,6 +294,31 @@ fn headers_of_the_variables_go_with_each_message() {
         assert_eq!(all.headers["x-tenant"], "a b");
         Some(())
     });
+}
+
+#[test]
+fn a_collector_over_tls_gets_what_is_sent_if_it_is_trusted() {
+    let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
+    let roots = directory.path().join("ca.pem");
+    std::fs::write(&roots, authority.pem()).unwrap();
+    let master = Master::start(&[]);
+    for form in ["http", "grpc"] {
+        let collector = Collector::start_secure(form, authority.pair("localhost"));
+        let ask = |name: &str| {
+            let mut ask = mooring(&["exists", "a", "--trace-ratio", "1"]);
+            ask.args(master.client_flags()).args(collector.flags()).env("OTEL_SERVICE_NAME", name);
+            ask
+        };
+        // Whom the system trusts is somebody else; and that costs the command nothing but the span.
+        assert_eq!(ask("without").output().unwrap().status.code(), Some(1));
+        let mut trusting = ask("with");
+        trusting.env("OTEL_EXPORTER_OTLP_CERTIFICATE", &roots);
+        assert_eq!(trusting.output().unwrap().status.code(), Some(1));
+        collector.wait_for("the call", |all| {
+            let services: Vec<_> = all.spans.iter().map(|(service, _)| service.as_str()).collect();
+            (services == ["with"]).then_some(())
+        });
+    }
 }
 
 #[test]

@@ -10,22 +10,22 @@ use crate::harness::{Master, run};
 use crate::peer::{Dial, Peer};
 
 /// An authority and what it signs.
-struct Authority {
+pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 /// A certificate chain and its key, as rustls takes them.
-type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+pub(crate) type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 impl Authority {
-    fn new() -> Authority {
+    pub(crate) fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         Authority { issuer: CertifiedIssuer::self_signed(params, key).unwrap() }
     }
 
-    fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         self.issuer.pem()
     }
 
@@ -39,8 +39,13 @@ impl Authority {
 
     /// The same for a client.
     fn client(&self) -> Pair {
+        self.pair("client")
+    }
+
+    /// The same as rustls takes it.
+    pub(crate) fn pair(&self, name: &str) -> Pair {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(["client".to_owned()]).unwrap();
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let key = PrivatePkcs8KeyDer::from(key.serialize_der());
         (vec![certificate.der().clone()], key.into())

@@ -52,6 +52,13 @@ impl Client {
         &self,
         keys: &[K],
     ) -> Vec<Result<Option<Bytes>, ClientError>> {
+        self.shared().tracing.together("fetch", self.fetch_rounds(keys)).await
+    }
+
+    async fn fetch_rounds<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+    ) -> Vec<Result<Option<Bytes>, ClientError>> {
         let deadline = self.shared().deadline();
         let mut backoff = Backoff::default();
         let mut answers: Vec<Fetched> = vec![Fetched::Answered(Ok(None)); keys.len()];

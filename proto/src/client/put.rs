@@ -61,6 +61,14 @@ impl Client {
         objects: &[(K, Bytes)],
         options: &PutOptions,
     ) -> Vec<Result<(), ClientError>> {
+        self.shared().tracing.together("put", self.put_rounds(objects, options)).await
+    }
+
+    async fn put_rounds<K: AsRef<[u8]>>(
+        &self,
+        objects: &[(K, Bytes)],
+        options: &PutOptions,
+    ) -> Vec<Result<(), ClientError>> {
         let deadline = self.shared().deadline();
         let mut backoff = Backoff::default();
         let mut ids: Vec<u64> = objects.iter().map(|_| self.next_put_id()).collect();

@@ -5,7 +5,9 @@
 //! program without OpenTelemetry pays for a look.
 
 use std::borrow::Cow;
+use std::future::Future;
 
+use opentelemetry::context::FutureExt as _;
 use opentelemetry::global::{self, BoxedSpan};
 use opentelemetry::trace::{
     Span, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags, TraceId, TraceState,
@@ -52,6 +54,48 @@ impl Tracing {
         Tracing { parent, ratio }
     }
 
+    /// Carries several calls out as one: they stand below a span of this name, if they are traced.
+    pub(super) async fn together<T>(
+        &self,
+        name: &'static str,
+        calls: impl Future<Output = T>,
+    ) -> T {
+        match self.whole(name) {
+            None => calls.await,
+            Some(context) => {
+                let outcome = calls.with_context(context.clone()).await;
+                context.span().end();
+                outcome
+            }
+        }
+    }
+
+    fn whole(&self, name: &'static str) -> Option<Context> {
+        let below = |parent: &Context| {
+            parent.span().span_context().is_sampled().then(|| {
+                let span = global::tracer(TRACER).start_with_context(name, parent);
+                parent.with_span(span)
+            })
+        };
+        let active =
+            Context::map_current(|current| current.has_active_span().then(|| below(current)));
+        match (active, &self.parent) {
+            (Some(whole), _) => whole,
+            (None, Some(parent)) => below(parent),
+            (None, None) if self.is_chosen() => {
+                let span = global::tracer(TRACER).start_with_context(name, &Context::new());
+                // A program that has no OpenTelemetry makes no new traces.
+                span.span_context().is_valid().then(|| Context::new().with_span(span))
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// Whether this one of those without any trace begins one.
+    fn is_chosen(&self) -> bool {
+        self.ratio > 0 && random::<u64>() <= self.ratio
+    }
+
     /// Begins a call.
     pub(super) fn begin(&self, kind: Kind) -> CallSpan {
         let active = Context::map_current(|current| {
@@ -60,9 +104,7 @@ impl Tracing {
         match (active, &self.parent) {
             (Some(call), _) => call,
             (None, Some(parent)) => CallSpan::below(parent, kind),
-            (None, None) if self.ratio > 0 && random::<u64>() <= self.ratio => {
-                CallSpan::start(&Context::new(), kind)
-            }
+            (None, None) if self.is_chosen() => CallSpan::start(&Context::new(), kind),
             (None, None) => CallSpan { span: None, context: None },
         }
     }
@@ -103,7 +145,7 @@ impl CallSpan {
     }
 
     fn start(parent: &Context, kind: Kind) -> CallSpan {
-        let tracer = global::tracer("mooring");
+        let tracer = global::tracer(TRACER);
         let name = Cow::from(format!("{kind:?}"));
         let builder = tracer.span_builder(name).with_kind(SpanKind::Client);
         let span = tracer.build_with_context(builder, parent);
@@ -112,6 +154,9 @@ impl CallSpan {
         CallSpan { span: Some(span), context }
     }
 }
+
+/// How OpenTelemetry names who makes the spans.
+const TRACER: &str = "mooring";
 
 fn wire(context: &SpanContext) -> TraceContext {
     TraceContext {
