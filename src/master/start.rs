@@ -143,8 +143,9 @@ fn attempt(
     phase: &Phase,
     is_first: bool,
 ) -> Result<Attempt, StartError> {
-    let opening = phase.within("open directory");
-    let mut directory = HandoffDirectory::open(&handoff.directory, handoff.lock_wait)?;
+    let mut opening = phase.within("open directory");
+    let mut directory = HandoffDirectory::open(&handoff.directory, handoff.lock_wait)
+        .inspect_err(|error| opening.fail(error.to_string()))?;
     turning_back.watch(directory.retreat());
     drop(opening);
     if is_first {
@@ -201,15 +202,16 @@ fn take_over(
         progress.handoff.get_or_insert_default().restore.progress = laid.clone();
     });
     let started = Instant::now();
-    let claiming = phase.within("claim");
-    let snapshot = match directory.claim() {
+    let mut claiming = phase.within("claim");
+    let claimed = directory.claim().inspect_err(|error| claiming.fail(error.to_string()));
+    drop(claiming);
+    let snapshot = match claimed {
         Ok(snapshot) => snapshot,
         Err(ClaimError::Directory(error)) => return Err(StartError::Claim(error)),
         Err(ClaimError::Read(error)) => {
             return Ok(Err(Cause::new(error.reason(), error.to_string())));
         }
     };
-    drop(claiming);
     let mut restoring = phase.within("restore");
     let deadline = Deadline::at(started + handoff.restore_deadline);
     let seed = snapshot.manifest().route_seed;
