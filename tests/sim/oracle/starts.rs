@@ -68,8 +68,11 @@ impl Oracle {
         let (sequence, asked) = (grant.sequence, start.put);
         let key = self.key(asked.key);
         if let Some(put) = self.puts.get(&sequence) {
+            // An older answer may come last, and name a replica that was lost since.
+            let names_these = grant.replicas.iter().all(|replica| put.replicas.contains(replica));
+            let older = put.replicas.iter().all(|replica| grant.replicas.contains(replica));
             let same = put.asked == *asked
-                && grant.replicas.iter().all(|replica| put.replicas.contains(replica))
+                && (names_these || older && !heard.at_once)
                 && (key.writing == Some(sequence) || !heard.at_once);
             if same {
                 return Ok(());
