@@ -92,6 +92,7 @@ pub(crate) fn start(args: &TelemetryArgs, service: &'static str) -> Result<(), C
         metrics,
         sender,
         outcomes: &OUTCOMES,
+        last_message: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -167,6 +168,11 @@ fn started() -> Instant {
     *STARTED
 }
 
+/// Since the process started.
+fn elapsed_ms() -> u64 {
+    u64::try_from(started().elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The process begins to leave: what waits is sent now, and nothing takes long any more. Returns at
 /// once. Whether the collector answers is known by the time of [`flush`].
 pub(crate) fn begin_leaving() {
@@ -177,7 +183,15 @@ pub(crate) fn begin_leaving() {
     }
 }
 
-/// Sends what waits, at most this long; not at all to a collector that did not take the last message.
+/// As [`flush`], but does not wait for a collector that has not answered yet either: nobody else may have
+/// to wait for it.
+pub(crate) async fn flush_unless_slow(in_time: Duration) {
+    if !OUTCOMES.is_slow(elapsed_ms()) {
+        flush(in_time).await;
+    }
+}
+
+/// Sends what waits, at most this long; does not wait for a collector that did not take the last message.
 pub(crate) async fn flush(in_time: Duration) {
     let Some(telemetry) = TELEMETRY.get() else { return };
     if telemetry.traces.is_none() || OUTCOMES.is_gone() {

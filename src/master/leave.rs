@@ -51,7 +51,7 @@ pub(super) async fn leave(leaving: Leaving, mut signals: Signals) -> ! {
         }
     }
     drop(leaving.phase);
-    telemetry::flush(LAST_SPANS_TIME).await;
+    telemetry::flush_unless_slow(LAST_SPANS_TIME).await;
     logging::tell_left_out();
     tracing::info!(
         handoff_shutdown = "left",

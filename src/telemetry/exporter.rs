@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, tim
 use super::encode::Sender;
 use super::figures;
 use super::line::{Line, NotTaken};
-use super::queue::{Item, Outcomes};
+use super::queue::{ITEMS_MAX, Item, Outcomes};
 use crate::admin::Family;
 
 /// Gives all figures as of now.
@@ -39,6 +39,7 @@ pub(super) struct Exporter {
     pub(super) metrics: Option<Line>,
     pub(super) sender: Sender,
     pub(super) outcomes: &'static Outcomes,
+    pub(super) last_message: Option<Instant>,
 }
 
 /// A message that was not taken yet.
@@ -55,10 +56,9 @@ impl Exporter {
         let mut batch: Vec<Item> = Vec::new();
         let mut pending: Option<Pending> = None;
         let mut figures: Option<(Source, tokio::time::Interval)> = None;
-        let mut ticks = interval(BATCH_EVERY);
+        let mut ticks = interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let room = BATCH_ITEMS_MAX - batch.len();
             let due = pending.as_ref().map(|pending| pending.due);
             tokio::select! {
                 biased;
@@ -87,18 +87,36 @@ impl Exporter {
                     }
                 }
                 // Nothing is taken out while a message waits to be sent again: the queue is the bound.
-                taken = self.items.recv_many(&mut batch, room), if pending.is_none() && room > 0 => {
-                    if taken == 0 {
-                        return;
-                    }
-                }
-                _ = ticks.tick(), if pending.is_none() && !batch.is_empty() => {
-                    pending = self.send_batch(&mut batch).await;
+                _ = ticks.tick(), if pending.is_none() => {
+                    pending = self.send_due(&mut batch).await;
                 }
             }
-            if batch.len() == BATCH_ITEMS_MAX && pending.is_none() {
-                pending = self.send_batch(&mut batch).await;
+        }
+    }
+
+    /// Takes what waits, and sends it if it is much or the last message was a while ago.
+    async fn send_due(&mut self, batch: &mut Vec<Item>) -> Option<Pending> {
+        // So many are in the queue; what comes meanwhile has its turn after what else there is to do.
+        for _ in 0..=ITEMS_MAX / BATCH_ITEMS_MAX {
+            self.fill(batch);
+            let was_long_ago = self.last_message.is_none_or(|it| it.elapsed() >= MESSAGE_EVERY);
+            if batch.is_empty() || batch.len() < BATCH_ITEMS_MAX && !was_long_ago {
+                return None;
             }
+            self.last_message = Some(Instant::now());
+            let pending = self.send_batch(batch).await;
+            if pending.is_some() {
+                return pending;
+            }
+        }
+        None
+    }
+
+    fn fill(&mut self, batch: &mut Vec<Item>) {
+        while batch.len() < BATCH_ITEMS_MAX
+            && let Ok(item) = self.items.try_recv()
+        {
+            batch.push(item);
         }
     }
 
@@ -108,11 +126,7 @@ impl Exporter {
             *pending = self.attempt(again).await;
         }
         while pending.is_none() {
-            while batch.len() < BATCH_ITEMS_MAX
-                && let Ok(item) = self.items.try_recv()
-            {
-                batch.push(item);
-            }
+            self.fill(batch);
             if batch.is_empty() {
                 return;
             }
@@ -140,7 +154,10 @@ impl Exporter {
     async fn attempt(&mut self, mut pending: Pending) -> Option<Pending> {
         let Some(line) = &mut self.traces else { return None };
         pending.attempts += 1;
-        let error = match send(line, pending.message.clone(), &mut self.leaving).await {
+        self.outcomes.note_waiting(Some(super::elapsed_ms()));
+        let sent = send(line, pending.message.clone(), &mut self.leaving).await;
+        self.outcomes.note_waiting(None);
+        let error = match sent {
             Ok(answer) => {
                 let answer = ExportTraceServiceResponse::decode(answer).unwrap_or_default();
                 let rejected = answer.partial_success.map_or(0, |it| it.rejected_spans);
@@ -166,7 +183,10 @@ impl Exporter {
         let Some(line) = &mut self.metrics else { return };
         let message = figures::request(&self.sender, families).encode_to_vec().into();
         // The next ones say more than these.
-        match send(line, message, &mut self.leaving).await {
+        self.outcomes.note_waiting(Some(super::elapsed_ms()));
+        let sent = send(line, message, &mut self.leaving).await;
+        self.outcomes.note_waiting(None);
+        match sent {
             Ok(answer) => {
                 let answer = ExportMetricsServiceResponse::decode(answer).unwrap_or_default();
                 if let Some(partial) = answer.partial_success
@@ -239,8 +259,12 @@ async fn next_tick(figures: &mut Option<(Source, tokio::time::Interval)>) {
 /// A collector that is near answers within milliseconds.
 const LAST_MESSAGE_TIME: Duration = Duration::from_millis(100);
 
+/// To be woken for each item would cost the process more than the rest of its trace. The queue holds what
+/// comes in between.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
 /// A trace can be looked at soon after.
-const BATCH_EVERY: Duration = Duration::from_secs(1);
+const MESSAGE_EVERY: Duration = Duration::from_secs(1);
 
 const BATCH_ITEMS_MAX: usize = 512;
 

@@ -36,6 +36,9 @@ pub(crate) struct Outcomes {
     failed: AtomicU64,
     /// The collector has not taken the last message.
     is_gone: AtomicBool,
+    /// Since when an answer is waited for, in milliseconds since the process started, and one; zero if
+    /// none is.
+    waiting_since_ms: AtomicU64,
 }
 
 impl Outcomes {
@@ -46,6 +49,7 @@ impl Outcomes {
             dropped: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             is_gone: AtomicBool::new(false),
+            waiting_since_ms: AtomicU64::new(0),
         }
     }
 
@@ -66,6 +70,19 @@ impl Outcomes {
 
     pub(super) fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::Relaxed)
+    }
+
+    /// Whether the collector has let the sender wait for longer than one that is near does.
+    pub(super) fn is_slow(&self, now_ms: u64) -> bool {
+        match self.waiting_since_ms.load(Ordering::Relaxed) {
+            0 => false,
+            since_ms => now_ms.saturating_sub(since_ms - 1) > SLOW_MS,
+        }
+    }
+
+    /// A message goes at this time, or with `None` its answer is not waited for any more.
+    pub(super) fn note_waiting(&self, since_ms: Option<u64>) {
+        self.waiting_since_ms.store(since_ms.map_or(0, |ms| ms + 1), Ordering::Relaxed);
     }
 
     pub(super) fn note_sent(&self, spans: u64) {
@@ -108,7 +125,10 @@ impl Queue {
 }
 
 /// A second of a busy master of which each hundredth request is traced, some megabytes.
-const ITEMS_MAX: usize = 8192;
+pub(super) const ITEMS_MAX: usize = 8192;
+
+/// A collector that is near answers within a few milliseconds.
+const SLOW_MS: u64 = 20;
 
 #[cfg(test)]
 mod tests {
@@ -120,6 +140,16 @@ mod tests {
     fn item() -> Item {
         let now = Instant::now();
         Item::Span(Box::new(Span::new(new_trace(), None, "test", now, now)))
+    }
+
+    #[test]
+    fn a_collector_is_slow_while_it_lets_the_sender_wait() {
+        let outcomes = Outcomes::new();
+        assert!(!outcomes.is_slow(5_000));
+        outcomes.note_waiting(Some(0));
+        assert!(!outcomes.is_slow(SLOW_MS) && outcomes.is_slow(SLOW_MS + 1));
+        outcomes.note_waiting(None);
+        assert!(!outcomes.is_slow(5_000));
     }
 
     #[test]
