@@ -14,8 +14,8 @@ use super::objects::ObjectHandle;
 
 /// Brings what the keys ahead in a batch need nearer to the processor.
 ///
-/// What it finds is kept for the lookup itself. So it is for batches that neither make nor remove
-/// objects as they go; the others have [`look_ahead`].
+/// What it finds is kept for the lookup itself, if the batch neither makes nor removes objects as it
+/// goes. Otherwise it is a guess, and the lookup has to look for itself.
 pub(super) struct LookAhead<'a> {
     batch: &'a KeyBatch,
     /// The likely objects of the keys of this block and the next ones, by place modulo the length.
@@ -29,16 +29,31 @@ impl<'a> LookAhead<'a> {
     }
 
     /// Goes on to a key, from the first one on and without leaving one out, and gives its likely
-    /// object: `None` if no key of this hash has one.
+    /// object: `None` if no key of this hash had one.
     pub(super) fn advance(&mut self, ledger: &Ledger, index: usize) -> Option<ObjectHandle> {
         if index.is_multiple_of(BLOCK) {
             if index == 0 {
                 ask_for_slots(ledger, self.batch, 0..3 * BLOCK);
-                self.ask_for_records(ledger, 0..2 * BLOCK);
-                self.ask_for_objects(ledger, 0..BLOCK);
             }
             ask_for_slots(ledger, self.batch, blocks_from(index, 3));
-            self.ask_for_records(ledger, blocks_from(index, 2));
+        }
+        let batch = self.batch;
+        self.advance_by(ledger, index, |at| ledger.probe(batch.keys[at].hash))
+    }
+
+    /// The same where something else than the index tells the likely objects, and asks for their records.
+    pub(super) fn advance_by(
+        &mut self,
+        ledger: &Ledger,
+        index: usize,
+        ask_for_record: impl Fn(usize) -> Option<ObjectHandle>,
+    ) -> Option<ObjectHandle> {
+        if index.is_multiple_of(BLOCK) {
+            if index == 0 {
+                self.ask_for_records(0..2 * BLOCK, &ask_for_record);
+                self.ask_for_objects(ledger, 0..BLOCK);
+            }
+            self.ask_for_records(blocks_from(index, 2), &ask_for_record);
             self.ask_for_objects(ledger, blocks_from(index, 1));
             for at in within(self.batch, blocks_from(index, 0)) {
                 if let Some(object) = self.likely[at % KEPT] {
@@ -49,9 +64,13 @@ impl<'a> LookAhead<'a> {
         self.likely[index % KEPT]
     }
 
-    fn ask_for_records(&mut self, ledger: &Ledger, range: Range<usize>) {
+    fn ask_for_records(
+        &mut self,
+        range: Range<usize>,
+        ask_for_record: impl Fn(usize) -> Option<ObjectHandle>,
+    ) {
         for at in within(self.batch, range) {
-            self.likely[at % KEPT] = ledger.probe(self.batch.keys[at].hash);
+            self.likely[at % KEPT] = ask_for_record(at);
         }
     }
 
@@ -64,35 +83,9 @@ impl<'a> LookAhead<'a> {
     }
 }
 
-/// As [`LookAhead`] for batches that make or remove objects as they go, so that nothing can be kept
-/// from one key to the next. To be called before each key.
-pub(super) fn look_ahead(ledger: &Ledger, batch: &KeyBatch, index: usize) {
-    if !index.is_multiple_of(BLOCK) {
-        return;
-    }
-    if index == 0 {
-        ask_for_slots(ledger, batch, 0..2 * BLOCK);
-        ask_for_records(ledger, batch, 0..BLOCK);
-    }
-    ask_for_slots(ledger, batch, blocks_from(index, 2));
-    ask_for_records(ledger, batch, blocks_from(index, 1));
-    for at in within(batch, blocks_from(index, 0)) {
-        if let Some(object) = ledger.probe(batch.keys[at].hash) {
-            ledger.prefetch_object(object);
-        }
-    }
-}
-
 fn ask_for_slots(ledger: &Ledger, batch: &KeyBatch, range: Range<usize>) {
     for at in within(batch, range) {
         ledger.prefetch_slot(batch.keys[at].hash);
-    }
-}
-
-fn ask_for_records(ledger: &Ledger, batch: &KeyBatch, range: Range<usize>) {
-    for at in within(batch, range) {
-        // The record is on its way afterwards.
-        let _ = ledger.probe(batch.keys[at].hash);
     }
 }
 
@@ -107,7 +100,7 @@ fn within(batch: &KeyBatch, range: Range<usize>) -> Range<usize> {
 
 /// Keys in a block. The work on so many takes longer than a miss, and the loop over them fits what the
 /// processor looks at at once.
-const BLOCK: usize = 16;
+const BLOCK: usize = 32;
 
 /// Likely objects that are kept: of the block at hand and of the two blocks whose records were asked for.
 const KEPT: usize = 4 * BLOCK;

@@ -172,7 +172,7 @@ impl Shard {
     /// Forgets what stands beside the record of an object.
     fn forget(&mut self, object: ObjectHandle) {
         if self.ledger.objects().state(object) == ObjectState::Writing {
-            self.unfinished.remove(object);
+            self.unfinished.remove(object, self.ledger.objects().sequence(object));
         }
         if self.ledger.objects().flags(object).soft_pin {
             self.soft_pins.remove(object);

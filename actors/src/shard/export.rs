@@ -134,7 +134,7 @@ impl Shard {
             RangeState::Held => Some(self.ledger.held_until(range)),
             RangeState::Used => {
                 let object = self.ledger.owner(range);
-                Some(match self.unfinished.of(object) {
+                Some(match self.put_of(object) {
                     Some(put) => put.started.after_ms(self.config.put_release_timeout_ms),
                     None => self.ledger.objects().lease_until(object),
                 })

@@ -319,9 +319,11 @@ impl Ledger {
         Some(object)
     }
 
-    /// Brings what moving an object to the newest end of its list touches nearer.
+    /// Brings what moving an object to the newest end of its list touches nearer, if it is there still.
     pub(super) fn prefetch_neighbours(&self, object: ObjectHandle) {
-        self.ranges.prefetch_listed_neighbours(self.first_range(object));
+        if self.objects.live(object) {
+            self.ranges.prefetch_listed_neighbours(self.first_range(object));
+        }
     }
 
     /// Brings all of an object's key nearer.
@@ -330,10 +332,17 @@ impl Ledger {
         self.keys.prefetch(self.objects.key(object), length);
     }
 
-    /// Brings key and first range of a likely object nearer.
+    /// Brings key and first range of an object nearer, if it is there still.
     pub(super) fn prefetch_object(&self, object: ObjectHandle) {
-        self.prefetch_whole_key(object);
-        self.ranges.prefetch(self.first_range(object));
+        if self.objects.live(object) {
+            self.prefetch_whole_key(object);
+            self.ranges.prefetch(self.first_range(object));
+        }
+    }
+
+    /// Brings the record of an object nearer.
+    pub(super) fn prefetch_record_of(&self, object: ObjectHandle) {
+        self.objects.prefetch(object);
     }
 
     /// The key of an object.

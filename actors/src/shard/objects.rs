@@ -123,7 +123,7 @@ impl Objects {
     }
 
     /// Whether a handle has an object now.
-    #[cfg(test)]
+    #[inline]
     pub(crate) fn live(&self, handle: ObjectHandle) -> bool {
         self.chunks
             .get(handle.chunk())

@@ -220,7 +220,10 @@ impl Shard {
                 continue;
             }
             match self.place_put(now, &put.start(), Attempt::Again, effects) {
-                Some(answer) => self.parked.answer(&put, answer, effects),
+                Some(answer) => {
+                    let answer = answer.map(|object| self.grant_of(object));
+                    self.parked.answer(&put, answer, effects);
+                }
                 None => {
                     // One that wants several replicas may wait for the second one only.
                     if put.options.replicas == 1 {

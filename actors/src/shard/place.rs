@@ -25,8 +25,8 @@ pub(super) struct Wanted<'a> {
 /// What became of looking for it.
 #[derive(Debug)]
 pub(super) enum Placement {
-    /// Ranges on different segments, at least one, at most as many as wanted.
-    Placed(Placed),
+    /// On different segments, at least one, at most as many as wanted.
+    Placed,
     /// The pool was asked; its answer makes room or rules it out.
     Wait,
     /// There is none.
@@ -35,7 +35,7 @@ pub(super) enum Placement {
 
 /// The ranges of one object. There are few at most and usually one, so that a list on the heap would
 /// cost more than the rest.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Placed {
     ranges: [RangeHandle; REPLICAS_MAX],
     count: usize,
@@ -51,14 +51,6 @@ impl Placed {
 impl Default for Placed {
     fn default() -> Placed {
         Placed { ranges: [RangeHandle::NONE; REPLICAS_MAX], count: 0 }
-    }
-}
-
-impl From<RangeHandle> for Placed {
-    fn from(range: RangeHandle) -> Placed {
-        let mut placed = Placed::default();
-        placed.push(range);
-        placed
     }
 }
 
@@ -87,36 +79,34 @@ enum Replica {
 }
 
 impl Shard {
-    /// Looks for ranges: the preferred segments first, else those with the most space; in the
-    /// shard's own spans first, then in new ones. What is evictable gives way only when nothing else
-    /// is left, and then only for the first replica.
+    /// Looks for ranges and adds them to `placed`, which is empty: the preferred segments first, else those
+    /// with the most space; in the shard's own spans first, then in new ones. What is evictable gives way
+    /// only when nothing else is left, and then only for the first replica.
     pub(super) fn place(
         &mut self,
         now: Moment,
         wanted: &Wanted<'_>,
         attempt: Attempt,
+        placed: &mut Placed,
         effects: &mut Vec<ShardEffect>,
     ) -> Placement {
         if let Some(refusal) = self.out_of_question(now, wanted.size_bytes) {
             return Placement::Refused(refusal);
         }
-        let mut placed = Placed::default();
         while placed.len() < wanted.replicas {
-            match self.place_replica(now, wanted, attempt, &placed, effects) {
+            match self.place_replica(now, wanted, attempt, placed, effects) {
                 Replica::Found(range) => placed.push(range),
                 Replica::Nowhere => break,
                 Replica::Asked => {
-                    for range in &*placed {
-                        self.free_unused(*range);
-                    }
+                    placed.iter().for_each(|range| self.free_unused(*range));
                     return Placement::Wait;
                 }
             }
         }
         if !placed.is_empty() {
-            return Placement::Placed(placed);
+            return Placement::Placed;
         }
-        self.make_room(now, wanted, effects)
+        self.make_room(now, wanted, placed, effects)
     }
 
     /// Why an object of this size cannot be placed at all now.
@@ -319,10 +309,12 @@ impl Shard {
         &mut self,
         now: Moment,
         wanted: &Wanted<'_>,
+        placed: &mut Placed,
         effects: &mut Vec<ShardEffect>,
     ) -> Placement {
         if let Some(range) = self.evict_for(now, wanted.size_bytes) {
-            return Placement::Placed(Placed::from(range));
+            placed.push(range);
+            return Placement::Placed;
         }
         if let Some(refusal) = self.parked.no_room(now, wanted.size_bytes) {
             return Placement::Refused(refusal);

@@ -5,12 +5,12 @@ use mooring_proto::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX, REPLICAS_MAX};
 use mooring_proto::message::object::{PutOptions, PutStartGrant};
 use mooring_proto::{ClientId, Incarnation};
 
-use super::ahead::look_ahead;
+use super::ahead::LookAhead;
 use super::ledger::Reservation;
 use super::message::{KeyBatch, PutExtras, PutRequest, ShardEffect};
 use super::objects::{ObjectHandle, ObjectState};
 use super::park::{Batch, ParkedPut};
-use super::place::{Placement, Wanted};
+use super::place::{Placed, Placement, Wanted};
 use super::ranges::RangeHandle;
 use super::state::Shard;
 use super::unfinished::Put;
@@ -72,8 +72,9 @@ impl Shard {
         let batch = starts.batch;
         let mut answers = Batch::new(id, batch.len());
         self.counters.put_starts += batch.len() as u64;
+        let mut ahead = LookAhead::new(batch);
         for index in 0..starts.puts.len() {
-            look_ahead(&self.ledger, batch, index);
+            ahead.advance(&self.ledger, index);
             if let Some(ahead) = batch.keys.get(index + GHOSTS_AHEAD) {
                 self.reuse.prefetch(ahead.hash);
             }
@@ -82,7 +83,7 @@ impl Shard {
                 .map_err(Refusal::from)
                 .and_then(|start| Ok((start, self.admit(now, &start)?)));
             let answer = match admitted {
-                Ok((_, Some(object))) => Ok(self.grant_of(object)),
+                Ok((_, Some(object))) => Ok(object),
                 Ok((start, None)) => match self.place_put(now, &start, Attempt::First, effects) {
                     Some(answer) => answer,
                     None => match self.park(ParkedPut::new(id, index, &start, deadline)) {
@@ -92,7 +93,7 @@ impl Shard {
                 },
                 Err(refusal) => Err(refusal),
             };
-            answers.answer(index, answer);
+            answers.answer(index, answer.map(|object| self.grant_of(object)));
         }
         self.await_answers(answers, effects);
     }
@@ -117,7 +118,7 @@ impl Shard {
             return self.admit_upsert(now, start).map(|()| None);
         }
         let Some(object) = self.ledger.find(start.hash, start.key) else { return Ok(None) };
-        let Some(put) = self.unfinished.of(object).copied() else {
+        let Some(put) = self.put_of(object).copied() else {
             if self.reachable(object) {
                 return Err(ErrorCode::AlreadyExists.into());
             }
@@ -152,6 +153,11 @@ impl Shard {
         if same { Ok(()) } else { Err(ErrorCode::InvalidArgument.into()) }
     }
 
+    /// The unfinished put that made an object, if it has not ended.
+    pub(super) fn put_of(&self, object: ObjectHandle) -> Option<&Put> {
+        self.unfinished.of(object, self.ledger.objects().sequence(object))
+    }
+
     /// Finds room for a put and reserves it; `None` if the put has to wait.
     pub(super) fn place_put(
         &mut self,
@@ -159,14 +165,15 @@ impl Shard {
         start: &Start<'_>,
         attempt: Attempt,
         effects: &mut Vec<ShardEffect>,
-    ) -> Option<Result<PutStartGrant, Refusal>> {
+    ) -> Option<Result<ObjectHandle, Refusal>> {
         let wanted = Wanted {
             size_bytes: start.put.size_bytes,
             replicas: usize::from(start.options.replicas),
             preferred: &start.options.preferred_segments,
         };
-        match self.place(now, &wanted, attempt, effects) {
-            Placement::Placed(ranges) => Some(self.reserve(now, start, &ranges)),
+        let mut placed = Placed::default();
+        match self.place(now, &wanted, attempt, &mut placed, effects) {
+            Placement::Placed => Some(self.reserve(now, start, &placed)),
             Placement::Wait => None,
             Placement::Refused(refusal) => {
                 self.counters.put_refused += 1;
@@ -180,7 +187,7 @@ impl Shard {
         now: Moment,
         start: &Start<'_>,
         ranges: &[RangeHandle],
-    ) -> Result<PutStartGrant, Refusal> {
+    ) -> Result<ObjectHandle, Refusal> {
         let sequence = self.next_sequence;
         let replaced = self.replaced(now, start);
         let reservation = Reservation {
@@ -225,10 +232,13 @@ impl Shard {
         if ranges.len() < usize::from(start.options.replicas) {
             self.counters.put_short += 1;
         }
-        Ok(self.grant_of(object))
+        Ok(object)
     }
 
-    fn grant_of(&self, object: ObjectHandle) -> PutStartGrant {
+    /// The answer to the start of a put. It is made where it is kept: handed on from call to call it would
+    /// be copied in pieces, and the processor would wait for each to be written before it is read.
+    #[inline]
+    pub(super) fn grant_of(&self, object: ObjectHandle) -> PutStartGrant {
         PutStartGrant {
             sequence: self.ledger.objects().sequence(object),
             replicas: self.descriptors(object),
@@ -255,8 +265,13 @@ impl Shard {
         act: impl Fn(&mut Shard, ObjectHandle) -> Result<(), ErrorCode>,
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
+        let mut ahead = LookAhead::new(batch);
         for (index, sequence) in sequences.iter().enumerate() {
-            look_ahead(&self.ledger, batch, index);
+            ahead.advance_by(&self.ledger, index, |at| {
+                let object = self.unfinished.object_of(*sequences.get(at)?)?;
+                self.ledger.prefetch_record_of(object);
+                Some(object)
+            });
             let answer = self
                 .object_of_put(incarnation, batch, index, *sequence)
                 .and_then(|object| act(self, object));
@@ -270,14 +285,13 @@ impl Shard {
             // A repeated end is a success, as long as there is something to read.
             return if self.reachable(object) { Ok(()) } else { Err(ErrorCode::NotFound) };
         }
-        let put = *self.unfinished.of(object).expect("an object being written has its put");
+        let put = *self.put_of(object).expect("an object being written has its put");
         let writable_until = put.started.after_ms(self.config.put_release_timeout_ms);
         // A replica on a segment that is gone may never have received its bytes.
         self.erase_unreachable(now, object, Some(writable_until));
-        if self.unfinished.of(object).is_none() {
+        if self.unfinished.remove(object, put.sequence).is_none() {
             return Err(ErrorCode::NotFound);
         }
-        self.unfinished.remove(object);
         let pinned_until = put.soft_pin_until(now);
         if let Some(until) = pinned_until {
             self.soft_pins.add(object, until);
@@ -307,7 +321,7 @@ impl Shard {
         no_write_in_flight: bool,
         object: ObjectHandle,
     ) -> Result<(), ErrorCode> {
-        let Some(put) = self.unfinished.of(object).copied() else {
+        let Some(put) = self.put_of(object).copied() else {
             return Err(ErrorCode::PutComplete);
         };
         let writable_until = put.started.after_ms(self.config.put_release_timeout_ms);
@@ -327,7 +341,14 @@ impl Shard {
         if incarnation != self.config.incarnation {
             return Err(ErrorCode::StaleToken);
         }
-        let found = self.ledger.find(batch.keys[index].hash, batch.key(index));
+        let key = batch.key(index);
+        // The usual token is of an unfinished put, whose object the index need not be searched for.
+        if let Some(object) = self.unfinished.object_of(sequence)
+            && self.ledger.key(object) == key
+        {
+            return Ok(object);
+        }
+        let found = self.ledger.find(batch.keys[index].hash, key);
         let object = found.ok_or(ErrorCode::NotFound)?;
         if self.ledger.objects().sequence(object) != sequence {
             return Err(ErrorCode::StaleToken);

@@ -9,6 +9,7 @@ use mooring_proto::message::replicas::Replicas;
 use super::ahead::LookAhead;
 use super::message::{KeyBatch, ShardReply};
 use super::objects::{ObjectHandle, ObjectState};
+use super::ranges::RangeHandle;
 use super::state::Shard;
 use crate::moment::Moment;
 
@@ -147,21 +148,29 @@ impl Shard {
     }
 
     /// The descriptors of an object's replicas on mounted segments.
+    #[inline]
     pub(super) fn descriptors(&self, object: ObjectHandle) -> Replicas {
-        let ranges = self.ledger.ranges();
-        self.ledger
-            .replicas(object)
-            .filter_map(|range| {
-                let segment = self.segments.at(ranges.segment(range));
-                segment.readable.then(|| RangeDescriptor {
-                    slot: u32::from(segment.mount.slot.0),
-                    generation: segment.mount.generation.0,
-                    offset_bytes: ranges.offset_bytes(range),
-                })
-            })
-            .collect()
+        let first = self.ledger.first_range(object);
+        // The usual object has one, and no list is made.
+        match self.descriptor(first) {
+            Some(only) if self.ledger.ranges().sibling(first).is_none() => Replicas::from(only),
+            _ => self.ledger.replicas(object).filter_map(|range| self.descriptor(range)).collect(),
+        }
     }
 
+    /// The descriptor of a replica, if its segment is mounted.
+    #[inline]
+    fn descriptor(&self, range: RangeHandle) -> Option<RangeDescriptor> {
+        let ranges = self.ledger.ranges();
+        let segment = self.segments.at(ranges.segment(range));
+        segment.readable.then(|| RangeDescriptor {
+            slot: u32::from(segment.mount.slot.0),
+            generation: segment.mount.generation.0,
+            offset_bytes: ranges.offset_bytes(range),
+        })
+    }
+
+    #[inline]
     fn located(&self, object: ObjectHandle) -> Located {
         Located {
             size_bytes: self.ledger.objects().size_bytes(object),

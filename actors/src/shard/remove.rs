@@ -3,7 +3,7 @@
 use mooring_proto::SegmentId;
 use mooring_proto::error::{ErrorCode, Refusal};
 
-use super::ahead::look_ahead;
+use super::ahead::LookAhead;
 use super::message::{KeyBatch, ShardEffect, ShardReply};
 use super::objects::{ObjectHandle, ObjectState};
 use super::ranges::{RangeHandle, RangeState, SegmentIndex};
@@ -39,8 +39,9 @@ impl Shard {
         batch: &KeyBatch,
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
+        let mut ahead = LookAhead::new(batch);
         for index in 0..batch.len() {
-            look_ahead(&self.ledger, batch, index);
+            ahead.advance(&self.ledger, index);
             let answer = match self.ledger.find(batch.keys[index].hash, batch.key(index)) {
                 Some(object) => self.remove_object(now, force, object),
                 None => Err(ErrorCode::NotFound.into()),
@@ -184,7 +185,7 @@ impl Shard {
             RangeState::Used | RangeState::Free => {}
         }
         let object = self.ledger.owner(range);
-        let in_use_until = match self.unfinished.of(object) {
+        let in_use_until = match self.put_of(object) {
             Some(put) => put.started.after_ms(self.config.put_release_timeout_ms),
             None => self.ledger.objects().lease_until(object),
         };

@@ -79,7 +79,7 @@ impl Shard {
     /// are not there yet.
     pub(super) fn admit_upsert(&self, now: Moment, start: &Start<'_>) -> Result<(), Refusal> {
         let object = self.ledger.find(start.hash, start.key);
-        let put = object.and_then(|object| self.unfinished.of(object));
+        let put = object.and_then(|object| self.put_of(object));
         let Some(own) = put.filter(|put| put.client == start.client) else { return Ok(()) };
         let age_ms = now.since_ms(own.started);
         if age_ms < self.config.put_discard_timeout_ms {
@@ -97,7 +97,7 @@ impl Shard {
         // Of an object that went with its segment nothing goes on.
         let reachable = self.reachable(object);
         // An upsert that never came to its end has a pin only from the object before it.
-        let inherited = self.unfinished.of(object).and_then(|put| put.inherited_soft_pin_until);
+        let inherited = self.put_of(object).and_then(|put| put.inherited_soft_pin_until);
         let soft_pin_until = self.soft_pins.until(object).or(inherited);
         Some(Replaced {
             object,
@@ -125,10 +125,11 @@ impl Shard {
     /// Removes what was replaced. Its ranges are held until nobody reads or writes them any more.
     pub(super) fn replace(&mut self, now: Moment, replaced: Replaced) {
         let object = replaced.object;
-        let in_use_until = match self.unfinished.of(object) {
+        let in_use_until = match self.put_of(object) {
             Some(put) => {
+                let writable_until = put.started.after_ms(self.config.put_release_timeout_ms);
                 self.counters.put_discarded += 1;
-                Some(put.started.after_ms(self.config.put_release_timeout_ms))
+                Some(writable_until)
             }
             None => self.leased_until(object),
         };

@@ -162,7 +162,7 @@ impl Shard {
     fn eviction_cost(&self, now: Moment, range: RangeHandle) -> ChunkCost {
         let object = self.ledger.owner(range);
         let objects = self.ledger.objects();
-        let blocked_until = match self.unfinished.of(object) {
+        let blocked_until = match self.put_of(object) {
             Some(put) => Some(put.started.after_ms(self.config.put_release_timeout_ms)),
             None if objects.flags(object).hard_pin => Some(Moment::from_ms(u64::MAX)),
             None => Some(self.stays_until(object)).filter(|until| *until > now),

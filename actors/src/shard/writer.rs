@@ -7,7 +7,7 @@
 use mooring_proto::ClientId;
 use mooring_proto::error::{ErrorCode, Refusal};
 
-use super::ahead::look_ahead;
+use super::ahead::LookAhead;
 use super::message::KeyBatch;
 use super::objects::{ObjectHandle, ObjectState};
 use super::ranges::RangeHandle;
@@ -66,8 +66,9 @@ impl Shard {
         batch: &KeyBatch,
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
+        let mut ahead = LookAhead::new(batch);
         for index in 0..batch.len() {
-            look_ahead(&self.ledger, batch, index);
+            ahead.advance(&self.ledger, index);
             let answer = match self.written(client, batch, index) {
                 Ok(Written::Unfinished(_)) => Err(ErrorCode::NotReadable.into()),
                 Ok(Written::Complete(object)) => match mounts {
@@ -133,8 +134,9 @@ impl Shard {
         act: impl Fn(&mut Shard, usize, Written) -> Result<(), ErrorCode>,
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
+        let mut ahead = LookAhead::new(batch);
         for index in 0..batch.len() {
-            look_ahead(&self.ledger, batch, index);
+            ahead.advance(&self.ledger, index);
             let written = self.written(client, batch, index);
             let answer = written.and_then(|written| act(self, index, written));
             answers.push(answer.map_err(Refusal::from));
@@ -152,7 +154,7 @@ impl Shard {
         let found = self.ledger.find(batch.keys[index].hash, batch.key(index));
         let object = found.ok_or(ErrorCode::NotFound)?;
         if self.ledger.objects().state(object) == ObjectState::Writing {
-            let put = self.unfinished.of(object).expect("an object being written has its put");
+            let put = self.put_of(object).expect("an object being written has its put");
             let own = put.client == client;
             return if own { Ok(Written::Unfinished(object)) } else { Err(ErrorCode::NotWriter) };
         }

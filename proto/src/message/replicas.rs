@@ -52,6 +52,13 @@ impl FromIterator<RangeDescriptor> for Replicas {
     }
 }
 
+impl From<RangeDescriptor> for Replicas {
+    #[inline]
+    fn from(only: RangeDescriptor) -> Replicas {
+        Replicas(Kept::One(only))
+    }
+}
+
 impl From<Vec<RangeDescriptor>> for Replicas {
     fn from(replicas: Vec<RangeDescriptor>) -> Replicas {
         replicas.into_iter().collect()
