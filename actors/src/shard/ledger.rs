@@ -345,6 +345,24 @@ impl Ledger {
         self.objects.prefetch(object);
     }
 
+    /// Brings the record of a replica's object nearer: the first thing that an eviction needs.
+    pub(super) fn prefetch_record(&self, replica: RangeHandle) {
+        self.objects.prefetch(self.owner(replica));
+    }
+
+    /// Then the key of that object, and the ranges beside the replica.
+    pub(super) fn prefetch_neighbourhood(&self, replica: RangeHandle) {
+        self.prefetch_whole_key(self.owner(replica));
+        self.ranges.prefetch_adjoining(replica);
+    }
+
+    /// Then the slot of the object in the index. Gives the hash of its key.
+    pub(super) fn prefetch_slot_of(&self, replica: RangeHandle) -> KeyHash {
+        let hash = self.route.hash(self.key(self.owner(replica)));
+        self.prefetch_slot(hash);
+        hash
+    }
+
     /// The key of an object.
     pub(super) fn key(&self, object: ObjectHandle) -> &[u8] {
         self.keys.bytes(self.objects.key(object), usize::from(self.objects.key_length(object)))

@@ -180,7 +180,6 @@ impl Ranges {
     }
 
     /// The next range towards the newest end of the list that a range is in.
-    #[cfg(test)]
     pub(crate) fn newer(&self, range: RangeHandle) -> Option<RangeHandle> {
         let node = &self.nodes[range];
         debug_assert!(node.state().is_used(), "only used ranges are in recency lists");
@@ -246,6 +245,17 @@ impl Ranges {
             for neighbour in
                 [node.list_prev, node.list_next].into_iter().filter_map(RangeHandle::some)
             {
+                prefetch(&self.nodes[neighbour]);
+            }
+        }
+    }
+
+    /// Hints to the processor that a used range is about to be freed.
+    pub(crate) fn prefetch_adjoining(&self, range: RangeHandle) {
+        let node = &self.nodes[range];
+        // An alien has no neighbours; what stands in their place names none.
+        if !node.state().is_alien() {
+            for neighbour in [node.prev, node.next].into_iter().filter_map(RangeHandle::some) {
                 prefetch(&self.nodes[neighbour]);
             }
         }
