@@ -73,9 +73,9 @@ impl Store {
         Some(self.hangs_until).filter(|until| *until > now)
     }
 
-    /// Whether a request about its segments is under way.
+    /// Whether a request about its segments is under way, or has not been answered.
     pub(crate) fn is_asking(&self) -> bool {
-        self.asked > 0
+        self.asked > 0 || self.segments.iter().any(|piece| piece.in_doubt)
     }
 
     pub(crate) fn segment_ids(&self) -> Vec<SegmentId> {
@@ -165,7 +165,11 @@ impl World {
             (self.memories.all[number].base, self.memories.all[number].size_bytes);
         let count = self.dice.random_range(1..=3);
         self.memories.all[number].mounts.clear();
-        self.stores[number].segments = self.divide(base, size_bytes, count);
+        let mounted_with = self.memories.all[number].mounted_with;
+        let mut pieces = self.divide(base, size_bytes, count);
+        // One of them is mounted before another, and each was with that master.
+        pieces.iter_mut().for_each(|piece| piece.mounted_with = mounted_with);
+        self.stores[number].segments = pieces;
     }
 
     fn send_mount(&mut self, number: usize, piece: &Piece) {
