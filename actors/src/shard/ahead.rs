@@ -11,6 +11,19 @@ use std::ops::Range;
 use super::ledger::Ledger;
 use super::message::KeyBatch;
 use super::objects::ObjectHandle;
+use crate::moment::Moment;
+
+/// What a batch does with the places of its objects in their recency lists, in which their neighbours there
+/// have a part.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moves {
+    /// It leaves them, or adds new ones.
+    None,
+    /// It leases the objects until then.
+    Leased(Moment),
+    /// It takes them out.
+    Out,
+}
 
 /// Brings what the keys ahead in a batch need nearer to the processor.
 ///
@@ -18,14 +31,15 @@ use super::objects::ObjectHandle;
 /// goes. Otherwise it is a guess, and the lookup has to look for itself.
 pub(super) struct LookAhead<'a> {
     batch: &'a KeyBatch,
+    moves: Moves,
     /// The likely objects of the keys of this block and the next ones, by place modulo the length.
     likely: [Option<ObjectHandle>; KEPT],
 }
 
 impl<'a> LookAhead<'a> {
-    /// Before the first key.
-    pub(super) fn new(batch: &'a KeyBatch) -> LookAhead<'a> {
-        LookAhead { batch, likely: [None; KEPT] }
+    /// Before the first key of a batch that does so with its objects.
+    pub(super) fn new(batch: &'a KeyBatch, moves: Moves) -> LookAhead<'a> {
+        LookAhead { batch, moves, likely: [None; KEPT] }
     }
 
     /// Goes on to a key, from the first one on and without leaving one out, and gives its likely
@@ -55,13 +69,22 @@ impl<'a> LookAhead<'a> {
             }
             self.ask_for_records(blocks_from(index, 2), &ask_for_record);
             self.ask_for_objects(ledger, blocks_from(index, 1));
-            for at in within(self.batch, blocks_from(index, 0)) {
-                if let Some(object) = self.likely[at % KEPT] {
-                    ledger.prefetch_neighbours(object);
-                }
-            }
+            self.ask_for_neighbours(ledger, blocks_from(index, 0));
         }
         self.likely[index % KEPT]
+    }
+
+    fn ask_for_neighbours(&self, ledger: &Ledger, range: Range<usize>) {
+        if self.moves == Moves::None {
+            return;
+        }
+        for at in within(self.batch, range) {
+            match (self.likely[at % KEPT], self.moves) {
+                (Some(object), Moves::Leased(until)) => ledger.prefetch_for_lease(object, until),
+                (Some(object), _) => ledger.prefetch_neighbours(object),
+                (None, _) => {}
+            }
+        }
     }
 
     fn ask_for_records(

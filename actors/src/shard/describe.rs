@@ -2,7 +2,7 @@
 
 use mooring_proto::error::Refusal;
 
-use super::ahead::LookAhead;
+use super::ahead::{LookAhead, Moves};
 use super::message::{Described, KeyBatch};
 use super::objects::ObjectHandle;
 use super::state::Shard;
@@ -21,7 +21,7 @@ impl Shard {
     /// Describes the objects of a batch, and changes nothing.
     pub(super) fn peek(&self, now: Moment, batch: &KeyBatch) -> Vec<Result<Described, Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
-        let mut ahead = LookAhead::new(batch);
+        let mut ahead = LookAhead::new(batch, Moves::None);
         for index in 0..batch.len() {
             let likely = ahead.advance(&self.ledger, index);
             let found = self.find_readable(batch, index, likely);

@@ -326,6 +326,13 @@ impl Ledger {
         }
     }
 
+    /// The same for an object that is about to be leased, unless the lease moves nothing.
+    pub(super) fn prefetch_for_lease(&self, object: ObjectHandle, until: Moment) {
+        if self.objects.live(object) && !self.same_step(self.objects.lease_until(object), until) {
+            self.ranges.prefetch_listed_neighbours(self.first_range(object));
+        }
+    }
+
     /// Brings all of an object's key nearer.
     pub(super) fn prefetch_whole_key(&self, object: ObjectHandle) {
         let length = usize::from(self.objects.key_length(object));
@@ -442,7 +449,7 @@ impl Ledger {
         }
         // Leases all last equally long, so those of one step were also given in one. The first access
         // in a step finds the lease of an earlier one.
-        let moved = (before.as_ms() ^ until.as_ms()) >> self.recency_step_bits == 0;
+        let moved = self.same_step(before, until);
         let mut range = self.first_range(object);
         while !range.is_none() {
             if !moved || self.ranges.listed(range) != Some(Recency::Leased) {
@@ -450,6 +457,11 @@ impl Ledger {
             }
             range = self.ranges.sibling(range);
         }
+    }
+
+    /// Whether two moments are in the same step of time, within which accesses count as one.
+    fn same_step(&self, one: Moment, other: Moment) -> bool {
+        (one.as_ms() ^ other.as_ms()) >> self.recency_step_bits == 0
     }
 
     /// Notes that somebody has missed the key of a new object before, so that it counts as reused.

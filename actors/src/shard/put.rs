@@ -5,7 +5,7 @@ use mooring_proto::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX, REPLICAS_MAX};
 use mooring_proto::message::object::{PutOptions, PutStartGrant};
 use mooring_proto::{ClientId, Incarnation};
 
-use super::ahead::LookAhead;
+use super::ahead::{LookAhead, Moves};
 use super::ledger::Reservation;
 use super::message::{KeyBatch, PutExtras, PutRequest, ShardEffect};
 use super::objects::{ObjectHandle, ObjectState};
@@ -72,7 +72,7 @@ impl Shard {
         let batch = starts.batch;
         let mut answers = Batch::new(id, batch.len());
         self.counters.put_starts += batch.len() as u64;
-        let mut ahead = LookAhead::new(batch);
+        let mut ahead = LookAhead::new(batch, Moves::None);
         for index in 0..starts.puts.len() {
             ahead.advance(&self.ledger, index);
             if let Some(ahead) = batch.keys.get(index + GHOSTS_AHEAD) {
@@ -265,7 +265,7 @@ impl Shard {
         act: impl Fn(&mut Shard, ObjectHandle) -> Result<(), ErrorCode>,
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
-        let mut ahead = LookAhead::new(batch);
+        let mut ahead = LookAhead::new(batch, Moves::None);
         for (index, sequence) in sequences.iter().enumerate() {
             ahead.advance_by(&self.ledger, index, |at| {
                 let object = self.unfinished.object_of(*sequences.get(at)?)?;

@@ -6,7 +6,7 @@ use mooring_proto::message::inspect::KeyEntry;
 use mooring_proto::message::object::{Located, RangeDescriptor};
 use mooring_proto::message::replicas::Replicas;
 
-use super::ahead::LookAhead;
+use super::ahead::{LookAhead, Moves};
 use super::message::{KeyBatch, ShardReply};
 use super::objects::{ObjectHandle, ObjectState};
 use super::ranges::RangeHandle;
@@ -33,7 +33,7 @@ impl Shard {
         let until = now.after_ms(self.config.lease_ttl_ms);
         let mut answers = Vec::with_capacity(batch.len());
         self.counters.gets += batch.len() as u64;
-        let mut ahead = LookAhead::new(batch);
+        let mut ahead = LookAhead::new(batch, Moves::Leased(until));
         for index in 0..batch.len() {
             let likely = ahead.advance(&self.ledger, index);
             let answer = match self.find_readable(batch, index, likely) {
@@ -54,7 +54,8 @@ impl Shard {
         let until = now.after_ms(self.config.lease_ttl_ms);
         let mut answers = Vec::with_capacity(batch.len());
         self.counters.exists += batch.len() as u64;
-        let mut ahead = LookAhead::new(batch);
+        let moves = if lease { Moves::Leased(until) } else { Moves::None };
+        let mut ahead = LookAhead::new(batch, moves);
         for index in 0..batch.len() {
             let likely = ahead.advance(&self.ledger, index);
             let found = self.find_readable(batch, index, likely);
@@ -75,7 +76,7 @@ impl Shard {
         sequences: &[u64],
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
-        let mut ahead = LookAhead::new(batch);
+        let mut ahead = LookAhead::new(batch, Moves::None);
         for (index, sequence) in sequences.iter().enumerate() {
             let likely = ahead.advance(&self.ledger, index);
             let same = incarnation == self.config.incarnation

@@ -3,7 +3,7 @@
 use mooring_proto::SegmentId;
 use mooring_proto::error::{ErrorCode, Refusal};
 
-use super::ahead::LookAhead;
+use super::ahead::{LookAhead, Moves};
 use super::message::{KeyBatch, ShardEffect, ShardReply};
 use super::objects::{ObjectHandle, ObjectState};
 use super::ranges::{RangeHandle, RangeState, SegmentIndex};
@@ -39,7 +39,7 @@ impl Shard {
         batch: &KeyBatch,
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
-        let mut ahead = LookAhead::new(batch);
+        let mut ahead = LookAhead::new(batch, Moves::Out);
         for index in 0..batch.len() {
             ahead.advance(&self.ledger, index);
             let answer = match self.ledger.find(batch.keys[index].hash, batch.key(index)) {

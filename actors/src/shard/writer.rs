@@ -7,7 +7,7 @@
 use mooring_proto::ClientId;
 use mooring_proto::error::{ErrorCode, Refusal};
 
-use super::ahead::LookAhead;
+use super::ahead::{LookAhead, Moves};
 use super::message::KeyBatch;
 use super::objects::{ObjectHandle, ObjectState};
 use super::ranges::RangeHandle;
@@ -66,7 +66,7 @@ impl Shard {
         batch: &KeyBatch,
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
-        let mut ahead = LookAhead::new(batch);
+        let mut ahead = LookAhead::new(batch, Moves::Out);
         for index in 0..batch.len() {
             ahead.advance(&self.ledger, index);
             let answer = match self.written(client, batch, index) {
@@ -134,7 +134,7 @@ impl Shard {
         act: impl Fn(&mut Shard, usize, Written) -> Result<(), ErrorCode>,
     ) -> Vec<Result<(), Refusal>> {
         let mut answers = Vec::with_capacity(batch.len());
-        let mut ahead = LookAhead::new(batch);
+        let mut ahead = LookAhead::new(batch, Moves::None);
         for index in 0..batch.len() {
             ahead.advance(&self.ledger, index);
             let written = self.written(client, batch, index);
