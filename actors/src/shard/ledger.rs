@@ -1,10 +1,12 @@
 //! The lasting part of a shard: objects, their keys and ranges, and holds.
 //!
 //! Every change to it passes through the methods of [`Ledger`], and nothing else can make one: the
-//! fields are private to this file and its part for restoring. A restore replays them, and a log of the same calls could make
-//! a crash as harmless as a planned restart. Leases and recency are not lasting in this sense: they
-//! only ever protect longer or order otherwise, so they are touched directly.
+//! fields are private to this file and its parts for looking ahead and for restoring. A restore replays
+//! them, and a log of the same calls could make a crash as harmless as a planned restart. Leases and
+//! recency are not lasting in this sense: they only ever protect longer or order otherwise, so they
+//! are touched directly.
 
+mod nearer;
 mod restoring;
 
 use super::abroad::Abroad;
@@ -304,70 +306,6 @@ impl Ledger {
         // Without an object of this hash there is none of this key.
         let likely = likely?;
         if self.key(likely) == key { Some(likely) } else { self.find(hash, key) }
-    }
-
-    /// Brings the lines that a lookup needs nearer: first the slot, then, with the candidate that
-    /// [`Ledger::probe`] names, the record and the key.
-    pub(super) fn prefetch_slot(&self, hash: KeyHash) {
-        self.index.prefetch(hash.tag());
-    }
-
-    /// The likely object of a hash; its record is on its way into the cache afterwards.
-    pub(super) fn probe(&self, hash: KeyHash) -> Option<ObjectHandle> {
-        let object = self.index.probe(hash.tag())?;
-        self.objects.prefetch(object);
-        Some(object)
-    }
-
-    /// Brings what moving an object to the newest end of its list touches nearer, if it is there still.
-    pub(super) fn prefetch_neighbours(&self, object: ObjectHandle) {
-        if self.objects.live(object) {
-            self.ranges.prefetch_listed_neighbours(self.first_range(object));
-        }
-    }
-
-    /// The same for an object that is about to be leased, unless the lease moves nothing.
-    pub(super) fn prefetch_for_lease(&self, object: ObjectHandle, until: Moment) {
-        if self.objects.live(object) && !self.same_step(self.objects.lease_until(object), until) {
-            self.ranges.prefetch_listed_neighbours(self.first_range(object));
-        }
-    }
-
-    /// Brings all of an object's key nearer.
-    pub(super) fn prefetch_whole_key(&self, object: ObjectHandle) {
-        let length = usize::from(self.objects.key_length(object));
-        self.keys.prefetch(self.objects.key(object), length);
-    }
-
-    /// Brings key and first range of an object nearer, if it is there still.
-    pub(super) fn prefetch_object(&self, object: ObjectHandle) {
-        if self.objects.live(object) {
-            self.prefetch_whole_key(object);
-            self.ranges.prefetch(self.first_range(object));
-        }
-    }
-
-    /// Brings the record of an object nearer.
-    pub(super) fn prefetch_record_of(&self, object: ObjectHandle) {
-        self.objects.prefetch(object);
-    }
-
-    /// Brings the record of a replica's object nearer: the first thing that an eviction needs.
-    pub(super) fn prefetch_record(&self, replica: RangeHandle) {
-        self.objects.prefetch(self.owner(replica));
-    }
-
-    /// Then the key of that object, and the ranges beside the replica.
-    pub(super) fn prefetch_neighbourhood(&self, replica: RangeHandle) {
-        self.prefetch_whole_key(self.owner(replica));
-        self.ranges.prefetch_adjoining(replica);
-    }
-
-    /// Then the slot of the object in the index. Gives the hash of its key.
-    pub(super) fn prefetch_slot_of(&self, replica: RangeHandle) -> KeyHash {
-        let hash = self.route.hash(self.key(self.owner(replica)));
-        self.prefetch_slot(hash);
-        hash
     }
 
     /// The key of an object.
