@@ -92,11 +92,8 @@ impl MasterOptions {
             ShardLayout::Auto => Layout::Tasks,
         };
         let runtime_threads = match layout {
-            Layout::Tasks if cores <= CORES_OF_ONE_THREAD => 1,
             Layout::Tasks => cores,
-            Layout::Threads => {
-                cores.saturating_sub(usize::from(shards)).max(THREADS_BESIDE_SHARDS_MIN)
-            }
+            Layout::Threads => cores.saturating_sub(usize::from(shards)),
         };
         Ok(MasterOptions {
             rpc_address: args.rpc_address,
@@ -109,7 +106,7 @@ impl MasterOptions {
             metadata: metadata(&args.mooncake),
             shards,
             layout,
-            runtime_threads,
+            runtime_threads: runtime_threads.max(RUNTIME_THREADS_MIN),
             settings,
             client_ttl: args.client_ttl,
             slow: SlowLog {
@@ -259,13 +256,8 @@ const SHARDS_MAX: u16 = 64;
 /// Up to this many cores, waking another thread costs more than sharing one runtime.
 const CORES_OF_ONE_RUNTIME: usize = 4;
 
-/// Up to this many cores one thread serves the ports and the shards. Of two, each hands work to the other
-/// one for each request and wakes it up for that, which costs more than the work, and clients and stores
-/// of the same machine want a core too. Whatever takes long works in slices or on a thread of its own.
-const CORES_OF_ONE_THREAD: usize = 2;
-
-/// One may be busy with a large request while another one lets pings through.
-const THREADS_BESIDE_SHARDS_MIN: usize = 2;
+/// The pings of clients and the admin pages must get through while one thread is busy.
+const RUNTIME_THREADS_MIN: usize = 2;
 
 /// A master that leaves keeps its own deadline, if it has the same one; then the system has to end
 /// its process, and whoever rolls the two to be a little late.

@@ -9,13 +9,9 @@ struct Line {
 }
 
 fn options(line: &str) -> Result<MasterOptions, String> {
-    options_on_cores(line, 12)
-}
-
-fn options_on_cores(line: &str, cores: usize) -> Result<MasterOptions, String> {
     let arguments = std::iter::once("master").chain(line.split_whitespace());
     let line = Line::try_parse_from(arguments).map_err(|error| error.to_string())?;
-    MasterOptions::on_cores(&line.args, cores).map_err(|error| {
+    MasterOptions::on_cores(&line.args, 12).map_err(|error| {
         assert_eq!(error.exit_code(), 2);
         error.to_string()
     })
@@ -61,14 +57,6 @@ fn shards_are_a_third_of_the_cores_and_get_threads_on_many() {
     let chosen = options("--dev --shards 3 --shard-layout tasks").unwrap();
     assert_eq!((chosen.shards, chosen.layout), (3, Layout::Tasks));
     assert_eq!(chosen.runtime_threads, 12);
-}
-
-#[test]
-fn few_cores_are_not_split_further_than_it_pays() {
-    let threads = |line, cores| options_on_cores(line, cores).unwrap().runtime_threads;
-    assert_eq!([1, 2, 3, 4].map(|cores| threads("--dev", cores)), [1, 1, 3, 4]);
-    let beside = "--dev --shard-layout threads --shards 2";
-    assert_eq!([1, 2, 4, 6].map(|cores| threads(beside, cores)), [2, 2, 2, 4]);
 }
 
 #[test]
