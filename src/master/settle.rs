@@ -19,12 +19,25 @@ pub(super) async fn tell_when_settled(context: Arc<Context>, mut phase: Phase) {
             let pool = snapshot.pool;
             phase.note("mooring.segments_confirmed", pool.segments_confirmed);
             phase.note("mooring.segments_dropped", pool.segments_dropped);
+            let after_ms = u64::try_from(served.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let objects = snapshot.sum(|shard| shard.objects);
+            if pool.segments_dropped > 0 {
+                return tracing::warn!(
+                    handoff_startup = "settled",
+                    segments_confirmed = pool.segments_confirmed,
+                    segments_dropped = pool.segments_dropped,
+                    objects,
+                    after_ms,
+                    "restored segments were dropped: their stores did not come back in time, or with \
+                     memory that another master has had since; is the port the same as before?"
+                );
+            }
             return tracing::info!(
                 handoff_startup = "settled",
                 segments_confirmed = pool.segments_confirmed,
-                segments_dropped = pool.segments_dropped,
-                objects = snapshot.sum(|shard| shard.objects),
-                after_ms = u64::try_from(served.elapsed().as_millis()).unwrap_or(u64::MAX),
+                segments_dropped = 0,
+                objects,
+                after_ms,
                 "no restored segment is pending any more"
             );
         }
