@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
+use axum::http::uri::Scheme;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -30,7 +31,21 @@ fn is_own(headers: &HeaderMap) -> bool {
 /// Whether an origin, as `http://localhost:9003`, is one by an address that leads nowhere else.
 fn is_of_this_machine(origin: &str) -> bool {
     let Ok(origin) = origin.parse::<Uri>() else { return false };
-    let Some(host) = origin.host().filter(|_| origin.scheme().is_some()) else { return false };
+    let (Some(scheme), Some(authority)) = (origin.scheme(), origin.authority()) else {
+        return false;
+    };
+    let is_web = *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS;
+    let host = authority.host();
+    // What follows the host is a port and nothing else, so that no other reading leads elsewhere.
+    let has_odd_rest = match authority.as_str().strip_prefix(host) {
+        Some("") => false,
+        Some(rest) => !rest.starts_with(':') || authority.port_u16().is_none(),
+        None => true,
+    };
+    let has_path = !matches!(origin.path(), "" | "/") || origin.query().is_some();
+    if !is_web || has_odd_rest || has_path {
+        return false;
+    }
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
@@ -83,6 +98,13 @@ mod tests {
             ("http://localhost@example.org", false),
             ("http://localhost:80@example.org", false),
             ("localhost", false),
+            ("http://localhost:6103.example.org", false),
+            ("http://localhost:example", false),
+            ("http://[::1].example.org", false),
+            ("http://localhost#.example.org", false),
+            ("http://localhost/.example.org", false),
+            ("http://localhost?.example.org", false),
+            ("chrome-extension://localhost", false),
         ] {
             assert_eq!(is_of_this_machine(origin), own, "{origin}");
         }

@@ -1,6 +1,7 @@
 //! Client commands that are traced: the client makes its spans by the OpenTelemetry of the process, which
 //! puts them where those of a master go.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
@@ -21,10 +22,9 @@ pub(crate) struct TracingArgs {
     #[command(flatten)]
     telemetry: TelemetryArgs,
 
-    /// The trace that the command belongs to, as W3C Trace Context has it
-    #[arg(long, env = "TRACEPARENT", value_name = "TEXT", value_parser = parent)]
-    #[arg(help_heading = "Telemetry")]
-    traceparent: Option<TraceContext>,
+    /// The trace that the command belongs to, as W3C Trace Context has it; what is none is ignored
+    #[arg(long, env = "TRACEPARENT", value_name = "TEXT", help_heading = "Telemetry")]
+    traceparent: Option<OsString>,
 }
 
 impl TracingArgs {
@@ -33,7 +33,7 @@ impl TracingArgs {
     /// # Errors
     /// As [`start`].
     pub(crate) fn apply(&self, config: &mut ClientConfig) -> Result<(), CommandError> {
-        config.trace_parent = self.traceparent;
+        config.trace_parent = self.parent();
         config.trace_ratio = self.telemetry.trace_ratio;
         start(&self.telemetry, "mooring-client")?;
         if let Some((queue, _)) = traces() {
@@ -45,6 +45,17 @@ impl TracingArgs {
             global::set_tracer_provider(provider);
         }
         Ok(())
+    }
+
+    /// What is no trace is ignored, as W3C Trace Context wants it: the variable is inherited, and whoever
+    /// calls a command need not know who has set it.
+    fn parent(&self) -> Option<TraceContext> {
+        let given = self.traceparent.as_ref()?;
+        let parent = given.to_str().and_then(parent);
+        if parent.is_none() {
+            tracing::warn!(traceparent = ?given, "ignored: it is not 00-TRACE-SPAN-FLAGS in hexadecimal digits");
+        }
+        parent
     }
 }
 
@@ -69,18 +80,14 @@ impl SpanProcessor for IntoQueue {
 }
 
 /// Reads `00-TRACE-SPAN-FLAGS`; a later version may have more at its end.
-fn parent(text: &str) -> Result<TraceContext, String> {
-    let parsed = || {
-        let mut parts = text.trim().split('-');
-        let [version] = bytes(parts.next()?)?;
-        let (trace_id, span_id) = (bytes(parts.next()?)?, bytes(parts.next()?)?);
-        let [flags] = bytes(parts.next()?)?;
-        let is_whole = version > 0 || parts.next().is_none();
-        let is_valid = version != u8::MAX && trace_id != [0; 16] && span_id != [0; 8];
-        (is_whole && is_valid).then_some(TraceContext { trace_id, span_id, flags })
-    };
-    parsed()
-        .ok_or_else(|| "allowed is 00-TRACE-SPAN-FLAGS in 32, 16 and 2 hexadecimal digits".into())
+fn parent(text: &str) -> Option<TraceContext> {
+    let mut parts = text.trim().split('-');
+    let [version] = bytes(parts.next()?)?;
+    let (trace_id, span_id) = (bytes(parts.next()?)?, bytes(parts.next()?)?);
+    let [flags] = bytes(parts.next()?)?;
+    let is_whole = version > 0 || parts.next().is_none();
+    let is_valid = version != u8::MAX && trace_id != [0; 16] && span_id != [0; 8];
+    (is_whole && is_valid).then_some(TraceContext { trace_id, span_id, flags })
 }
 
 fn bytes<const BYTES: usize>(digits: &str) -> Option<[u8; BYTES]> {
@@ -105,11 +112,11 @@ mod tests {
         let context = parent(text).unwrap();
         assert_eq!(context.trace_id[..3], [0x4b, 0xf9, 0x2f]);
         assert_eq!((context.span_id[1], context.flags), (0xf0, 1));
-        assert_eq!(parent(&format!("cc-{}-what-comes", &text[3..])), Ok(context));
+        assert_eq!(parent(&format!("cc-{}-what-comes", &text[3..])), Some(context));
     }
 
     #[test]
-    fn what_is_no_parent_is_refused() {
+    fn what_is_no_parent_is_none() {
         let (trace, span) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
         let zeros = "0".repeat(32);
         for text in [
@@ -123,7 +130,7 @@ mod tests {
             format!("00-{trace}-{span}-+1"),
             format!("00-{trace}-é{}-01", &span[2..]),
         ] {
-            assert!(parent(&text).is_err(), "{text}");
+            assert_eq!(parent(&text), None, "{text}");
         }
     }
 }

@@ -297,6 +297,23 @@ fn headers_of_the_variables_go_with_each_message() {
 }
 
 #[test]
+fn an_inherited_parent_that_is_none_stops_no_command() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let collector = Collector::start("http");
+    let master = master(&collector, &[]);
+    let none: [&[u8]; 4] =
+        [b"", b"x", b"00-0AF7651916CD43DD8448EB211C80319C-00F067AA0BA902B7-01", b"\xff"];
+    for parent in none {
+        let mut asks = mooring(&["exists", "a"]);
+        asks.args(master.client_flags()).env("TRACEPARENT", OsStr::from_bytes(parent));
+        // There is no such object, which is what was asked.
+        assert_eq!(asks.output().unwrap().status.code(), Some(1), "{parent:?}");
+    }
+}
+
+#[test]
 fn a_collector_over_tls_gets_what_is_sent_if_it_is_trusted() {
     let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
     let roots = directory.path().join("ca.pem");

@@ -2,13 +2,15 @@
 //!
 //! The functions are public because servers that speak to this client need the same ones.
 
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     CertificateError, CipherSuite, DigitallySignedStruct, RootCertStore, SignatureScheme,
@@ -178,8 +180,9 @@ pub fn provider() -> CryptoProvider {
 /// # Errors
 /// `Tls` with the path, if the file cannot be read or has no certificate.
 pub fn load_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
-    let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
+    let certificates = read_pem(path).map_err(pem::Error::Io);
+    let certificates: Vec<_> = certificates
+        .and_then(|text| CertificateDer::pem_slice_iter(&text).collect())
         .map_err(|error| unusable(path, &error))?;
     if certificates.is_empty() {
         return Err(unusable(path, &"no certificate in it"));
@@ -192,8 +195,28 @@ pub fn load_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Cl
 /// # Errors
 /// `Tls` with the path, if the file cannot be read or has no key.
 pub fn load_key(path: &Path) -> Result<PrivateKeyDer<'static>, ClientError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| unusable(path, &error))
+    let text = read_pem(path).map_err(pem::Error::Io);
+    text.and_then(|text| PrivateKeyDer::from_pem_slice(&text))
+        .map_err(|error| unusable(path, &error))
 }
+
+/// A whole file, which may be reached by links, as those of mounted secrets are. A FIFO would wait for
+/// somebody to write, and a device may give bytes without end.
+fn read_pem(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    let mut text = Vec::new();
+    File::open(path)?.take(PEM_BYTES_MAX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > PEM_BYTES_MAX {
+        let error = format!("more than {PEM_BYTES_MAX} bytes are no certificates");
+        return Err(io::Error::new(ErrorKind::InvalidInput, error));
+    }
+    Ok(text)
+}
+
+/// Many times all the roots that a system trusts, which are 220 kB on Debian.
+const PEM_BYTES_MAX: u64 = 8 << 20;
 
 /// The certificates of a PEM file as those that chains must end in.
 ///
@@ -274,4 +297,21 @@ impl std::fmt::Debug for NotPinned {
 
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_regular_file_has_no_certificates_and_is_not_read() {
+        for path in ["/dev/zero", "/"] {
+            let path = Path::new(path);
+            let errors = [load_roots(path).err(), load_key(path).err()];
+            for error in errors.map(|error| error.expect("it is refused").to_string()) {
+                assert!(error.contains("it is no regular file"), "{error}");
+                assert!(error.contains(&path.display().to_string()), "{error}");
+            }
+        }
+    }
 }
