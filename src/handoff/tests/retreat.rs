@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs;
+use std::io;
 use std::rc::Rc;
 
 use super::protocol::{NEXT, copy_tree, names, open, would};
@@ -122,4 +123,24 @@ fn a_claim_that_another_master_may_have_found_is_used_up() {
     assert!(matches!(directory.retreat().give_back(), Err(DirectoryError::NotOwner(_))));
     assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::AbortedPrevious));
     assert!(directory.begin_serving(note()).is_err());
+}
+
+/// A disk that fails just then leaves it open whether the note that it serves lasts. It never
+/// serves when it is told to leave then, but its name stands there.
+#[test]
+fn what_is_given_back_beside_the_note_of_another_master_is_not_restored() {
+    let scratch = handed_over();
+    let mut directory = open(scratch.path());
+    directory.claim().unwrap();
+    let serving = scratch.path().join("serving");
+    probe::fail_with(Some(Box::new(move || match serving.exists() {
+        true => Err(io::Error::other("the name may not last")),
+        false => Ok(()),
+    })));
+    assert!(matches!(directory.begin_serving(note()), Err(DirectoryError::Io { .. })));
+    probe::fail_with(None);
+    assert_eq!(directory.retreat().give_back().unwrap(), GivenBack::Snapshot);
+    drop(directory);
+    assert_eq!(names(scratch.path()), ["READY", "last_shutdown", "lock", "serving"]);
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::Poisoned));
 }
