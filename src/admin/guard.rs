@@ -30,6 +30,8 @@ fn is_own(headers: &HeaderMap) -> bool {
 
 /// Whether an origin, as `http://localhost:9003`, is one by an address that leads nowhere else.
 fn is_of_this_machine(origin: &str) -> bool {
+    // The parser drops it.
+    let has_fragment = origin.contains('#');
     let Ok(origin) = origin.parse::<Uri>() else { return false };
     let (Some(scheme), Some(authority)) = (origin.scheme(), origin.authority()) else {
         return false;
@@ -43,7 +45,7 @@ fn is_of_this_machine(origin: &str) -> bool {
         None => true,
     };
     let has_path = !matches!(origin.path(), "" | "/") || origin.query().is_some();
-    if !is_web || has_odd_rest || has_path {
+    if !is_web || has_odd_rest || has_path || has_fragment {
         return false;
     }
     let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -58,7 +58,7 @@ async fn a_store_that_never_comes_back_takes_only_its_own_objects_along() {
     master.process.wait_until("it says that all is settled", || settled().is_some());
     let line: serde_json::Value = serde_json::from_str(&settled().unwrap()).unwrap();
     let figures = ["segments_confirmed", "segments_dropped"].map(|name| line[name].as_u64());
-    assert_eq!((figures, &line["level"]), ([Some(1), Some(1)], &"INFO".into()), "{line}");
+    assert_eq!((figures, &line["level"]), ([Some(1), Some(1)], &"WARN".into()), "{line}");
 }
 
 /// Puts objects on the one store that lives.
