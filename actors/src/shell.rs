@@ -69,8 +69,9 @@ pub(crate) fn call_error<M, E>(error: &kameo::error::SendError<M, E>) -> CallErr
     }
 }
 
-/// Ends the process if the core panics while it is held. The state is then not to be trusted, and
-/// an actor that came back empty would hand out live ranges again.
+/// Ends the process if the core panics while it is held, or its shell before all effects are carried
+/// out. The state is then not to be trusted, or others do not know of it, and an actor that came back
+/// empty would hand out live ranges again.
 pub(crate) struct FaultGuard {
     pub(crate) actor: &'static str,
     pub(crate) on_fault: fn(&str),

@@ -58,10 +58,9 @@ enum Waiting {
 
 impl ClientsActor {
     fn apply(&mut self, message: ClientsMessage) {
-        let guard = FaultGuard { actor: "clients", on_fault: self.args.on_fault };
+        let _guard = FaultGuard { actor: "clients", on_fault: self.args.on_fault };
         let mut effects = std::mem::take(&mut self.effects);
         self.args.clients.apply(self.args.clock.now(), message, &mut effects);
-        drop(guard);
         for effect in effects.drain(..) {
             self.carry_out(effect);
         }

@@ -59,10 +59,9 @@ struct Waiting {
 
 impl PoolActor {
     fn apply(&mut self, message: PoolMessage) {
-        let guard = FaultGuard { actor: "pool", on_fault: self.args.on_fault };
+        let _guard = FaultGuard { actor: "pool", on_fault: self.args.on_fault };
         let mut effects = std::mem::take(&mut self.effects);
         self.args.pool.apply(self.args.clock.now(), message, &mut effects);
-        drop(guard);
         // Before the answer goes: who asked reads it then.
         if let Some(watch) = self.watched.take() {
             watch.note_worked();

@@ -85,10 +85,9 @@ struct Waiting {
 
 impl ShardActor {
     fn apply(&mut self, message: ShardMessage) {
-        let guard = FaultGuard { actor: "shard", on_fault: self.on_fault };
+        let _guard = FaultGuard { actor: "shard", on_fault: self.on_fault };
         let mut effects = std::mem::take(&mut self.effects);
         self.shard.apply(self.clock.now(), message, &mut effects);
-        drop(guard);
         // Before the answer goes: who asked reads it then.
         if let Some(watch) = self.watched.take() {
             watch.note_worked();
