@@ -134,7 +134,7 @@ fn judge(found: &Found, limits: &Limits, now_wall_ms: u64) -> Result<(), Cause> 
 
 /// Whether the start that claimed the snapshot came to serve, so that only the deletion of the claim
 /// is missing: the master that serves is then another one than that which made the snapshot.
-fn was_served_after(found: &Found, claimed: &SnapshotFound) -> bool {
+pub(super) fn was_served_after(found: &Found, claimed: &SnapshotFound) -> bool {
     let serving = found.serving.as_ref().and_then(Note::sound);
     match (serving, claimed.incarnation()) {
         (Some(serving), Some(made_by)) => serving.incarnation != made_by,

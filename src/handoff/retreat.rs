@@ -9,7 +9,10 @@ use std::sync::{Arc, Weak};
 
 use mooring_proto::Incarnation;
 
+use super::decide::was_served_after;
 use super::directory::{DirectoryError, Held};
+use super::found::look;
+use super::notes::SERVING_NAME;
 use super::{CLAIMED_NAME, READY_NAME, durable};
 
 /// How far a process has come with its directory.
@@ -67,8 +70,23 @@ impl Retreat {
         }
         // Another master may have found the claim meanwhile, and serve.
         held.owns_lock().map_err(|cause| DirectoryError::NotOwner(cause.detail))?;
+        held.withdraw_serving_note()?;
         durable::rename(held.path(), &held.path().join(CLAIMED_NAME), READY_NAME)
             .map_err(|source| held.failed("give the snapshot back", source))?;
         Ok(GivenBack::Snapshot)
+    }
+}
+
+impl Held {
+    /// Removes the note that this process serves. One whose directory failed to be written has its
+    /// name all the same, and the snapshot beside it would count as that of another master.
+    fn withdraw_serving_note(&self) -> Result<(), DirectoryError> {
+        let found = look(self.path()).map_err(|source| self.failed("look at it", source))?;
+        let Some(claimed) = &found.claimed else { return Ok(()) };
+        if !was_served_after(&found, claimed) {
+            return Ok(());
+        }
+        durable::remove_file(self.path(), SERVING_NAME)
+            .map_err(|source| self.failed("withdraw the note that it serves", source))
     }
 }

@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::rc::Rc;
 
 use super::protocol::{NEXT, copy_tree, names, open, would};
 use super::sample::{CREATED_MS, begin, handed_over, ranges, read_snapshot};
 use crate::handoff::decide::{Decision, FailurePolicy, Limits, decide};
-use crate::handoff::directory::{ClaimError, DirectoryError, StartNote};
+use crate::handoff::directory::{ClaimError, DirectoryError, HandoffDirectory, StartNote};
 use crate::handoff::durable::probe;
 use crate::handoff::found::look;
 use crate::handoff::reason::{Cause, Reason};
@@ -126,21 +127,41 @@ fn a_claim_that_another_master_may_have_found_is_used_up() {
 }
 
 /// A disk that fails just then leaves it open whether the note that it serves lasts. It never
-/// serves when it is told to leave then, but its name stands there.
+/// serves when it is told to leave then, so its name must not stand beside the snapshot.
 #[test]
-fn what_is_given_back_beside_the_note_of_another_master_is_not_restored() {
+fn a_note_that_may_not_last_is_withdrawn_before_the_snapshot_is_given_back() {
     let scratch = handed_over();
-    let mut directory = open(scratch.path());
+    let directory = failed_while_it_began_to_serve(scratch.path());
+    assert_eq!(directory.retreat().give_back().unwrap(), GivenBack::Snapshot);
+    drop(directory);
+    assert_eq!(names(scratch.path()), ["READY", "last_shutdown", "lock"]);
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Ok(()));
+}
+
+#[test]
+fn a_note_that_cannot_be_withdrawn_leaves_the_claim_used_up() {
+    let scratch = handed_over();
+    let directory = failed_while_it_began_to_serve(scratch.path());
+    probe::fail_with(Some(Box::new(|| Err(io::Error::other("the disk fails")))));
+    assert!(matches!(directory.retreat().give_back(), Err(DirectoryError::Io { .. })));
+    probe::fail_with(None);
+    assert_eq!(directory.retreat().give_back().unwrap(), GivenBack::Untouched);
+    drop(directory);
+    assert!(names(scratch.path()).contains(&"CLAIMED".to_owned()));
+    assert!(would(scratch.path(), FailurePolicy::Refuse).is_err());
+}
+
+/// A start with a claim whose note that it serves has its name, and no more than that.
+fn failed_while_it_began_to_serve(path: &Path) -> HandoffDirectory {
+    let mut directory = open(path);
     directory.claim().unwrap();
-    let serving = scratch.path().join("serving");
+    let serving = path.join("serving");
     probe::fail_with(Some(Box::new(move || match serving.exists() {
         true => Err(io::Error::other("the name may not last")),
         false => Ok(()),
     })));
     assert!(matches!(directory.begin_serving(note()), Err(DirectoryError::Io { .. })));
     probe::fail_with(None);
-    assert_eq!(directory.retreat().give_back().unwrap(), GivenBack::Snapshot);
-    drop(directory);
-    assert_eq!(names(scratch.path()), ["READY", "last_shutdown", "lock", "serving"]);
-    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::Poisoned));
+    assert!(names(path).contains(&"serving".to_owned()));
+    directory
 }
