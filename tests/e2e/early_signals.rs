@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,16 @@ fn held_at_its_first_step(subcommand: &[&str]) -> (Child, File) {
     let fifo = scratch.path().join("mooring.toml");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, mode).unwrap();
-    let child = mooring(&[subcommand, &["--config", fifo.to_str().unwrap()]].concat())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = mooring(&[subcommand, &["--config", fifo.to_str().unwrap()]].concat());
+    // A shell lets what it starts in the background ignore interrupts, and that is inherited.
+    // SAFETY: `signal` may be called between fork and exec, and the default handler is one for it.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
     let until = Instant::now() + PATIENCE;
     // That succeeds once the process wants to read.
     let mut writing = OpenOptions::new();
