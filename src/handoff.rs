@@ -67,8 +67,9 @@
 //!
 //! Ports are best bound before the claim: a start that ends between the claim and `begin_serving`
 //! has used the snapshot up, unless it gives it back: `Retreat::give_back`, of `directory.retreat()`,
-//! is what a start does that is told to leave before it serves. The lock lasts until the process ends, so the next master does not look
-//! before this one has recorded its shutdown.
+//! is what a start does that is told to leave before it serves, or for which `begin_serving` fails.
+//! The lock lasts until the process ends, so the next master does not look before this one has
+//! recorded its shutdown.
 
 mod ahead;
 mod bytes;
@@ -107,6 +108,8 @@ pub(crate) use decide::{Decision, FailurePolicy, Limits, decide};
 pub(crate) use directory::{
     ClaimError, DirectoryError, HandoffDirectory, OpenError, Refusal, StartNote,
 };
+#[cfg(test)]
+pub(crate) use durable::probe;
 pub(crate) use error::ReadError;
 pub(crate) use export::{Export, ExportFailure, ExportOptions, Published};
 pub(crate) use found::Found;
@@ -118,6 +121,8 @@ pub(crate) use notes::{Note, ShutdownNote, ShutdownResult};
 pub(crate) use reason::{Cause, Reason};
 pub(crate) use retreat::{GivenBack, Retreat};
 pub(crate) use snapshot::Snapshot;
+#[cfg(test)]
+pub(crate) use tests::sample::handed_over;
 
 const READY_NAME: &str = "READY";
 const CLAIMED_NAME: &str = "CLAIMED";

@@ -120,25 +120,13 @@ fn judge(found: &Found, limits: &Limits, now_wall_ms: u64) -> Result<(), Cause> 
             },
         ));
     }
-    if let Some(claimed) = &found.claimed
-        && !was_served_after(found, claimed)
-    {
-        let detail = "an earlier start claimed the snapshot and ended before it served";
-        return Err(Cause::new(Reason::AbortedPrevious, detail));
+    // Also beside the note that it serves: it voids the claim between that and its serving.
+    if found.claimed.is_some() {
+        return Err(aborted_previous());
     }
     match &found.ready {
         Some(ready) => judge_ready(found, ready, limits, now_wall_ms),
         None => Err(without_ready(found)),
-    }
-}
-
-/// Whether the start that claimed the snapshot came to serve, so that only the deletion of the claim
-/// is missing: the master that serves is then another one than that which made the snapshot.
-pub(super) fn was_served_after(found: &Found, claimed: &SnapshotFound) -> bool {
-    let serving = found.serving.as_ref().and_then(Note::sound);
-    match (serving, claimed.incarnation()) {
-        (Some(serving), Some(made_by)) => serving.incarnation != made_by,
-        _ => false,
     }
 }
 
@@ -191,10 +179,17 @@ fn judge_age(created_wall_ms: u64, max_age_ms: u64, now_wall_ms: u64) -> Result<
     Ok(())
 }
 
+fn aborted_previous() -> Cause {
+    let detail = "an earlier start claimed the snapshot and ended before it served";
+    Cause::new(Reason::AbortedPrevious, detail)
+}
+
 fn without_ready(found: &Found) -> Cause {
     let serving = found.serving.as_ref();
     let left = match &found.last_shutdown {
         Some(Note::Sound(note)) if leaves_last(serving, note.incarnation) => note,
+        // Whoever serves has voided this, as the claim just before it.
+        Some(Note::Sound(note)) if note.result == ShutdownResult::Ok => return aborted_previous(),
         Some(Note::Unsound(fault)) if serving.is_none() => {
             return Cause::new(Reason::Corrupt, fault.clone());
         }

@@ -149,7 +149,7 @@ pub(super) use probe::{attempt, step};
 
 /// Lets a test look at the directory after each step, and lets steps fail before they are made.
 #[cfg(test)]
-pub(super) mod probe {
+pub(crate) mod probe {
     use std::cell::RefCell;
     use std::io;
 
@@ -162,7 +162,7 @@ pub(super) mod probe {
     }
 
     /// Asks this before each step of this thread from now on, or nothing any more.
-    pub(in crate::handoff) fn fail_with(fail: Option<Fail>) {
+    pub(crate) fn fail_with(fail: Option<Fail>) {
         FAIL.with(|place| *place.borrow_mut() = fail);
     }
 

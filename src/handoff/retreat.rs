@@ -4,12 +4,14 @@
 //! claimed it and served nothing has changed nothing: no client knows of it, and it has handed out
 //! no range. So the claim can be undone, by the same one rename, as long as this process says in the
 //! same step that it will never serve. A start that is killed undoes nothing.
+//!
+//! One whose note fails gives back as well, before it tries again: the retry is a start of its own.
 
+use std::io::{self, ErrorKind};
 use std::sync::{Arc, Weak};
 
 use mooring_proto::Incarnation;
 
-use super::decide::was_served_after;
 use super::directory::{DirectoryError, Held};
 use super::found::look;
 use super::notes::SERVING_NAME;
@@ -80,13 +82,23 @@ impl Retreat {
 impl Held {
     /// Removes the note that this process serves. One whose directory failed to be written has its
     /// name all the same, and the snapshot beside it would count as that of another master.
+    ///
+    /// The master that made the snapshot may have been killed before it withdrew its own note. That
+    /// one stays.
     fn withdraw_serving_note(&self) -> Result<(), DirectoryError> {
         let found = look(self.path()).map_err(|source| self.failed("look at it", source))?;
-        let Some(claimed) = &found.claimed else { return Ok(()) };
-        if !was_served_after(&found, claimed) {
+        let (Some(claimed), Some(serving)) = (&found.claimed, &found.serving) else {
             return Ok(());
+        };
+        match (serving.sound(), claimed.incarnation()) {
+            (Some(serving), Some(made_by)) if serving.incarnation == made_by => Ok(()),
+            (Some(_), Some(_)) => durable::remove_file(self.path(), SERVING_NAME)
+                .map_err(|source| self.failed("withdraw the note that it serves", source)),
+            _ => {
+                let fault = "it cannot be told of which master it is";
+                let source = io::Error::new(ErrorKind::InvalidData, fault);
+                Err(self.failed("withdraw the note that it serves", source))
+            }
         }
-        durable::remove_file(self.path(), SERVING_NAME)
-            .map_err(|source| self.failed("withdraw the note that it serves", source))
     }
 }

@@ -299,14 +299,22 @@ fn serve(
     state: Option<CoreState>,
     outcome: &str,
 ) -> Result<Attempt, StartError> {
-    let leftovers = directory.begin_serving(StartNote {
+    let note = StartNote {
         incarnation: config.incarnation,
         now_wall_ms: now_wall_ms(),
         outcome: outcome.to_owned(),
-    })?;
+    };
+    let leftovers = directory.begin_serving(note).inspect_err(|_| give_back(&directory))?;
     std::thread::spawn(|| leftovers.delete());
     let directory = Some(directory);
     Ok(Attempt::Begun(Box::new(Begun { config, seed, state, directory })))
+}
+
+/// Nothing was served, so the next attempt may have what this one has claimed.
+fn give_back(directory: &HandoffDirectory) {
+    if let Err(error) = directory.retreat().give_back() {
+        tracing::warn!(%error, "the snapshot counts as used up");
+    }
 }
 
 fn refuse(
@@ -348,3 +356,6 @@ const CLEARED_EVERY: Duration = Duration::from_millis(200);
 
 /// A disk that is full or not mounted yet may be better soon.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

@@ -80,7 +80,20 @@ fn table() -> Vec<(&'static str, Found, Option<Reason>)> {
             claimed(serving(WRITER)),
             Some(Reason::AbortedPrevious),
         ),
-        ("a claim that came to serve", claimed(serving(NEXT)), Some(Reason::Killed)),
+        (
+            "a claim of a start that had said that it serves, and did not yet",
+            claimed(serving(NEXT)),
+            Some(Reason::AbortedPrevious),
+        ),
+        (
+            "one that had voided its claim too, and not how the master before had left",
+            Found {
+                serving: serving(NEXT),
+                last_shutdown: left(WRITER, ShutdownResult::Ok),
+                ..Found::default()
+            },
+            Some(Reason::AbortedPrevious),
+        ),
         ("a claim with an odd note", claimed(unsound()), Some(Reason::AbortedPrevious)),
         (
             "a damaged claim",

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::protocol::{NEXT, copy_tree, names, open, would};
-use super::sample::{CREATED_MS, begin, handed_over, ranges, read_snapshot};
+use super::sample::{
+    CREATED_MS, WRITER, begin, export, handed_over, options, ranges, read_snapshot, serving,
+};
 use crate::handoff::decide::{Decision, FailurePolicy, Limits, decide};
 use crate::handoff::directory::{ClaimError, DirectoryError, HandoffDirectory, StartNote};
 use crate::handoff::durable::probe;
@@ -148,7 +150,64 @@ fn a_note_that_cannot_be_withdrawn_leaves_the_claim_used_up() {
     assert_eq!(directory.retreat().give_back().unwrap(), GivenBack::Untouched);
     drop(directory);
     assert!(names(scratch.path()).contains(&"CLAIMED".to_owned()));
-    assert!(would(scratch.path(), FailurePolicy::Refuse).is_err());
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::AbortedPrevious));
+}
+
+/// Killed between the note and the end of its claim, it has served nobody either.
+#[test]
+fn a_claim_beside_the_note_of_its_own_start_is_one_that_did_not_come_to_serve() {
+    let scratch = handed_over();
+    drop(failed_while_it_began_to_serve(scratch.path()));
+    assert!(names(scratch.path()).contains(&"CLAIMED".to_owned()));
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::AbortedPrevious));
+}
+
+/// Of two steps more, the next start hears the same.
+#[test]
+fn a_start_that_fails_behind_the_end_of_its_claim_has_used_it_up_and_was_expected_to_hand_over() {
+    let scratch = handed_over();
+    let mut directory = open(scratch.path());
+    directory.claim().unwrap();
+    let (claimed, serving) = (scratch.path().join("CLAIMED"), scratch.path().join("serving"));
+    probe::fail_with(Some(Box::new(move || match serving.exists() && !claimed.exists() {
+        true => Err(io::Error::other("the disk fails")),
+        false => Ok(()),
+    })));
+    assert!(matches!(directory.begin_serving(note()), Err(DirectoryError::Io { .. })));
+    probe::fail_with(None);
+    assert!(matches!(directory.retreat().give_back(), Err(DirectoryError::Io { .. })));
+    drop(directory);
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::AbortedPrevious));
+}
+
+#[test]
+fn a_note_of_which_it_cannot_be_told_whose_it_is_leaves_the_claim_used_up() {
+    for damage in ["serving", "CLAIMED/manifest"] {
+        let scratch = handed_over();
+        let directory = failed_while_it_began_to_serve(scratch.path());
+        fs::write(scratch.path().join(damage), "{").unwrap();
+        let refused = directory.retreat().give_back();
+        assert!(matches!(refused, Err(DirectoryError::Io { .. })), "{damage}: {refused:?}");
+        drop(directory);
+        assert!(!scratch.path().join("READY").exists());
+        let next = would(scratch.path(), FailurePolicy::Refuse);
+        assert_eq!(next, Err(Reason::AbortedPrevious), "{damage}");
+    }
+}
+
+/// The master that left the snapshot may have been killed before it withdrew that it serves.
+#[test]
+fn the_note_of_the_master_that_made_the_snapshot_stays_when_it_is_given_back() {
+    let scratch = tempfile::tempdir().unwrap();
+    let writer = serving(scratch.path(), WRITER);
+    export(&writer, options()).unwrap();
+    drop(writer);
+    let mut directory = open(scratch.path());
+    directory.claim().unwrap();
+    assert_eq!(directory.retreat().give_back().unwrap(), GivenBack::Snapshot);
+    drop(directory);
+    assert!(names(scratch.path()).contains(&"serving".to_owned()));
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Ok(()));
 }
 
 /// A start with a claim whose note that it serves has its name, and no more than that.

@@ -298,7 +298,7 @@ pub(in crate::handoff) fn left(incarnation: Incarnation, result: ShutdownResult)
 }
 
 /// A directory that the writer has left with a snapshot.
-pub(in crate::handoff) fn handed_over() -> tempfile::TempDir {
+pub(crate) fn handed_over() -> tempfile::TempDir {
     let scratch = tempfile::tempdir().unwrap();
     let directory = serving(scratch.path(), WRITER);
     export(&directory, options()).unwrap();
