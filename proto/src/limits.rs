@@ -50,6 +50,11 @@ pub const HELLO_TIMEOUT_MS: u64 = 5_000;
 /// 2 MB/s. After it the stream is reset with [`crate::close::TIMEOUT`].
 pub const REQUEST_READ_TIMEOUT_MS: u64 = 10_000;
 
+/// Most time that a writer has a write of a range under way, in milliseconds; then it gives the write
+/// up as in doubt. What has arrived by then, the store may still carry out for
+/// [`REQUEST_READ_TIMEOUT_MS`].
+pub const RANGE_WRITE_TIMEOUT_MS: u64 = 30_000;
+
 /// Most time that a reply waits for its reader, in milliseconds, before the stream is reset with
 /// [`crate::close::TIMEOUT`]; as long as a client waits for an answer.
 pub const REPLY_WRITE_TIMEOUT_MS: u64 = 30_000;

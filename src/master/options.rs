@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mooring_actors::core::{Layout, Settings};
 use mooring_actors::shard::{AllocationStrategy, EvictionPolicy};
+use mooring_proto::limits::{RANGE_WRITE_TIMEOUT_MS, REQUEST_READ_TIMEOUT_MS};
 
 use super::args::{self, HandoffArgs, MasterArgs, MooncakeArgs, ShardLayout};
 use crate::command::CommandError;
@@ -247,8 +248,9 @@ fn in_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A native client begins no write after the discard timeout, and gives one up after this time.
-const WRITE_MS_MAX: u64 = 30_000;
+/// A native client begins no write after the discard timeout, and gives one up after the first of
+/// these times. What had arrived by then, its store may still carry out within the second one.
+const WRITE_MS_MAX: u64 = RANGE_WRITE_TIMEOUT_MS + REQUEST_READ_TIMEOUT_MS;
 
 /// Beyond it a batch is split into too many messages.
 const SHARDS_MAX: u16 = 64;

@@ -59,7 +59,7 @@ pub(super) async fn serve(
     }
     if options.releases_early() {
         tracing::warn!(
-            "--put-start-release-timeout-sec is less than 30 s above --put-start-discard-timeout-sec: \
+            "--put-start-release-timeout-sec is less than 40 s above --put-start-discard-timeout-sec: \
              a slow write may still run when its range is given to another object"
         );
     }

@@ -101,7 +101,8 @@ async fn serve_stream(
     mut send: SendStream,
     mut recv: RecvStream,
 ) {
-    let Ok(outcome) = timeout(REQUEST_TIMEOUT, service.answer(buffer, &mut recv)).await else {
+    let answering = service.answer_while_wanted(buffer, &mut recv, send.stopped());
+    let Ok(outcome) = timeout(REQUEST_TIMEOUT, answering).await else {
         return end_late(&mut send, &mut recv);
     };
     let answer = match outcome {

@@ -68,6 +68,28 @@ impl RangeService {
         }
     }
 
+    /// As [`answer`](Self::answer), until the peer gives the request up. A write that was given up
+    /// while it waited for room leaves memory as it was, also if there is room at the same moment:
+    /// its range may soon be of another object.
+    ///
+    /// # Errors
+    /// As [`answer`](Self::answer), and if the peer does not want it any more.
+    pub(crate) async fn answer_while_wanted<R>(
+        &self,
+        peer: &PeerBuffer,
+        request: &mut R,
+        given_up: impl Future,
+    ) -> io::Result<Answer>
+    where
+        R: AsyncRead + Unpin,
+    {
+        tokio::select! {
+            biased;
+            _ = given_up => Err(io::Error::other("the peer does not want the answer any more")),
+            answer = self.answer(peer, request) => answer,
+        }
+    }
+
     async fn perform<R>(
         &self,
         peer: &PeerBuffer,

@@ -27,7 +27,8 @@ pub struct ClientConfig {
     /// Most time for one attempt to connect, over all addresses, in milliseconds, from 1.
     pub connect_timeout_ms: u64,
     /// Most time for one call with all its retries, and for one piece of an object on its way from
-    /// or to a store, in milliseconds, from 1.
+    /// or to a store, in milliseconds, from 1. A piece to a store is given up after 30 s also if this
+    /// is longer, since its space is not kept for it any more.
     pub request_timeout_ms: u64,
     /// Most requests at once on the connection to the master, from 1; more calls wait in turn. The
     /// default is far below the stream limit of a master, so that pings always find a stream.

@@ -18,6 +18,7 @@ use super::transport;
 use crate::close;
 use crate::error::{ErrorCode, WireError};
 use crate::frame::REPLY_HEADER_BYTES;
+use crate::limits::RANGE_WRITE_TIMEOUT_MS;
 use crate::message::data::{MountedRange, ReadRangeReply, ReadRangeRequest, WriteRangeRequest};
 use crate::message::segment::Segment;
 use crate::message::session::ALPN_STORE;
@@ -98,8 +99,9 @@ impl Stores {
 
     /// Writes the bytes into a range of the segment's memory; both are of one length.
     ///
-    /// None is begun after `begin_by`. One that was sent and not answered is not repeated: the store may still carry it out
-    /// after the second one, when the put has ended and the range is of another object.
+    /// None is begun after `begin_by`, and none is under way for longer than the range is held after
+    /// it. One that was sent and not answered is not repeated: the store may still carry it out after
+    /// the second one, when the put has ended and the range is of another object.
     pub(super) async fn write(
         &self,
         segment: &Segment,
@@ -108,7 +110,7 @@ impl Stores {
         begin_by: Deadline,
     ) -> Result<(), Failure> {
         let _permit = self.pieces.acquire().await;
-        let deadline = Deadline::after_ms(self.config.request_timeout_ms);
+        let deadline = self.write_deadline();
         let link = self.reachable(segment)?;
         let outcome = match link.write(range, bytes.clone(), deadline, begin_by).await {
             // The connection may have died unnoticed since it was used last.
@@ -123,6 +125,10 @@ impl Stores {
                 link.learn(failure);
             }
         })
+    }
+
+    fn write_deadline(&self) -> Deadline {
+        Deadline::after_ms(self.config.request_timeout_ms.min(RANGE_WRITE_TIMEOUT_MS))
     }
 
     /// Says of each segment whether its store did not answer a while ago; `None` if all did.
@@ -357,3 +363,21 @@ const WAIT_CONNECTION: &str = "the connection to a store";
 const WAIT_READ: &str = "a read from a store";
 const WAIT_BEGIN: &str = "a reservation, before its last write was begun,";
 const WAIT_WRITE: &str = "a write to a store";
+
+#[cfg(test)]
+mod tests {
+    use super::super::tls::ClientTls;
+    use super::*;
+
+    #[test]
+    fn a_write_is_given_up_in_time_however_long_a_call_may_take() {
+        for (request_timeout_ms, most_ms) in [(600_000, 30_000), (30_000, 30_000), (5, 5)] {
+            let tls = ClientTls::pinned([0; 32]);
+            let mut config = ClientConfig::new("localhost:1", tls);
+            config.request_timeout_ms = request_timeout_ms;
+            let left = Stores::new(&config).write_deadline().left();
+            assert!(left <= Duration::from_millis(most_ms), "{request_timeout_ms}: {left:?}");
+            assert!(left >= Duration::from_millis(most_ms / 2) || most_ms < 1_000);
+        }
+    }
+}

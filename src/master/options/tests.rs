@@ -141,8 +141,8 @@ fn what_does_not_fit_together_is_refused_with_both_names() {
 fn a_range_should_be_held_for_as_long_as_a_write_that_was_begun_in_time_may_last() {
     let early = |line| options(line).unwrap().releases_early();
     assert!(!early("--dev"));
-    assert!(early("--dev --put-start-release-timeout-sec 59s"));
-    assert!(!early("--dev --put-start-release-timeout-sec 60s"));
+    assert!(early("--dev --put-start-release-timeout-sec 69s"));
+    assert!(!early("--dev --put-start-release-timeout-sec 70s"));
     let times = "--put-start-discard-timeout-sec 1s --put-start-release-timeout-sec 2s";
     assert!(early(&format!("--dev {times}")));
 }

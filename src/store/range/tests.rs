@@ -9,6 +9,7 @@ use mooring_proto::client::Mounts as Grants;
 use mooring_proto::frame::{
     REPLY_HEADER_BYTES, ReplyHeader, TraceContext, decode_body, encode_request,
 };
+use mooring_proto::limits::RANGE_BYTES_MAX;
 use mooring_proto::message::Request;
 use mooring_proto::message::data::MountedRange;
 use mooring_proto::message::inspect::StatsRequest;
@@ -26,6 +27,9 @@ const RANGE: MountedRange = MountedRange {
     offset_bytes: 100,
     length_bytes: 4,
 };
+
+/// What a service buffers that is told to buffer as little as it can, for one peer and for all.
+const BUFFER_BYTES: usize = RANGE_BYTES_MAX;
 
 fn service() -> (RangeService, watch::Sender<Grants>) {
     service_of(4096)
@@ -186,4 +190,33 @@ async fn announced_bytes_that_do_not_come_take_no_room_from_others() {
     assert!(is_pending(waiting.as_mut()).await);
     assert!(!answer(&service, &request).await.refused);
     assert!(is_pending(waiting.as_mut()).await);
+}
+
+/// All its bytes have come, so there is nothing left on their way that could be reset.
+#[tokio::test]
+async fn a_write_that_waits_for_room_and_is_given_up_is_not_carried_out() {
+    for gives_up in [false, true] {
+        let (service, _sender) = service();
+        let peer = service.peer_buffer();
+        let room = service.buffer.room(&peer, BUFFER_BYTES).await.unwrap();
+        let request = write_request(RANGE, b"four");
+        let mut bytes = request.as_slice();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        {
+            let stopped = async { stopped.await.unwrap_or(()) };
+            let answering = service.answer_while_wanted(&peer, &mut bytes, stopped);
+            let mut answering = std::pin::pin!(answering);
+            assert!(is_pending(answering.as_mut()).await);
+            let keeps = match gives_up {
+                true => stop.send(()).map(|()| None).unwrap(),
+                false => Some(stop),
+            };
+            // Both are there at once.
+            drop(room);
+            assert_eq!(answering.await.is_err(), gives_up);
+            drop(keeps);
+        }
+        let expected: &[u8] = if gives_up { &[0; 4] } else { b"four" };
+        assert_eq!(read(&service, RANGE).await.1, expected);
+    }
 }
