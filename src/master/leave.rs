@@ -35,11 +35,13 @@ pub(super) struct Leaving {
     pub(super) handover: Option<Arc<Handover>>,
     /// All of it, for who follows it.
     pub(super) phase: Phase,
+    /// What the process ends with, also at its deadline.
+    pub(super) status: i32,
 }
 
 /// Leaves in order; another signal on the way ends the process at once with status 1, and without a
-/// snapshot. A missed deadline is no failure of the exit: the status is 0, and what became of the
-/// snapshot is in the log and in the directory.
+/// snapshot. A missed deadline is no failure of the exit: the status is the same, and what became of
+/// the snapshot is in the log and in the directory.
 pub(super) async fn leave(leaving: Leaving, mut signals: Signals) -> ! {
     let times = Times::new(&leaving);
     let dropped_before = shards_dropped();
@@ -59,7 +61,7 @@ pub(super) async fn leave(leaving: Leaving, mut signals: Signals) -> ! {
         duration_ms = times.elapsed_ms(),
         "left"
     );
-    end(0);
+    end(leaving.status);
 }
 
 async fn drain(leaving: &Leaving, times: &Times) {
@@ -237,13 +239,13 @@ impl Times {
     /// Begins now. Whatever hangs from here on, the process ends by its deadline.
     fn new(leaving: &Leaving) -> Times {
         let started = Instant::now();
-        let deadline = leaving.deadline;
+        let (deadline, status) = (leaving.deadline, leaving.status);
         let is_published = Arc::new(AtomicBool::new(false));
         let (handover, published) = (leaving.handover.clone(), is_published.clone());
         std::thread::spawn(move || {
             std::thread::sleep(deadline);
             say_overdue(deadline, handover, published);
-            end(0);
+            end(status);
         });
         let last_words = (deadline / 5).min(LAST_WORDS_TIME);
         let export = match &leaving.handover {

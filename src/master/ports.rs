@@ -1,7 +1,7 @@
 //! The ports of a master that serves.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 
 use mooring_proto::ClientId;
@@ -9,7 +9,7 @@ use mooring_proto::ClientId;
 use super::OpenedQuic;
 use super::options::MasterOptions;
 use crate::command::CommandError;
-use crate::descriptors::MOONCAKE_MAX;
+use crate::descriptors::{MOONCAKE_MAX, Shares};
 use crate::frontend::Context;
 use crate::frontend::mooncake::{MooncakeListener, MooncakeOptions};
 use crate::frontend::quic::{self, Listener, ListenerOptions, Probe};
@@ -25,38 +25,86 @@ pub(super) struct Ports {
     pub(super) metrics: SocketAddr,
 }
 
+/// What is bound and to be served.
+pub(super) struct Bound {
+    pub(super) quic: Option<OpenedQuic>,
+    pub(super) mooncake: Option<TcpListener>,
+    pub(super) metadata: Option<TcpListener>,
+    pub(super) metrics: SocketAddr,
+}
+
+/// What is open to clients.
+#[derive(Default)]
+pub(super) struct Open {
+    pub(super) quic: Option<Quic>,
+    /// Proves that QUIC answers.
+    pub(super) probe: Option<Probe>,
+    pub(super) mooncake: Option<MooncakeListener>,
+}
+
+impl Open {
+    /// Serves one port after the other; gives where they are. The probe asks as the client that the
+    /// context knows.
+    ///
+    /// # Errors
+    /// If one of them cannot be served. Those before it are open by then and may have answered.
+    pub(super) fn serve(
+        &mut self,
+        bound: Bound,
+        context: &Arc<Context>,
+        probe_client: ClientId,
+        options: &MasterOptions,
+        shares: &Shares,
+    ) -> Result<Ports, CommandError> {
+        let Bound { quic, mooncake, metadata, metrics } = bound;
+        if let Some(OpenedQuic { tls, probe, rpc }) = quic {
+            let quic = self.quic.insert(Quic::start(tls, rpc, context, options)?);
+            let probe = Probe::new(quic.address()?, probe_client, &probe);
+            self.probe = Some(probe.map_err(|error| cannot_serve(&error))?);
+        }
+        self.mooncake = start_mooncake(mooncake, context, options.mooncake, shares.mooncake)?;
+        Ok(Ports {
+            quic: self.quic.as_ref().map(Quic::address).transpose()?,
+            mooncake: self.mooncake.as_ref().map(MooncakeListener::local_address),
+            metadata: start_metadata(metadata, shares.pages)?,
+            metrics,
+        })
+    }
+
+    /// The QUIC port.
+    pub(super) fn listener(&self) -> Option<Arc<Listener>> {
+        self.quic.as_ref().map(|quic| quic.listener.clone())
+    }
+}
+
 /// The QUIC port, open.
 pub(super) struct Quic {
-    pub(super) listener: Arc<Listener>,
+    listener: Arc<Listener>,
     tls: ServerTls,
 }
 
 impl Quic {
-    /// Serves the port, and gives the probe that proves it.
+    /// Serves the port.
     ///
     /// # Errors
     /// If certificate, socket or state directory are of no use.
-    pub(super) fn start(
-        opened: OpenedQuic,
+    fn start(
+        tls: ServerTls,
+        rpc: UdpSocket,
         context: &Arc<Context>,
-        probe_client: ClientId,
         options: &MasterOptions,
-    ) -> Result<(Quic, Probe), CommandError> {
-        let OpenedQuic { tls, probe, rpc } = opened;
+    ) -> Result<Quic, CommandError> {
         let options = ListenerOptions {
             client_ttl: options.client_ttl,
             state_dir: options.state_dir.clone(),
         };
         let listener = Listener::start(context.clone(), rpc, &tls, &options)
             .map_err(|error| cannot_serve(&error))?;
-        let quic = Quic { listener: Arc::new(listener), tls };
-        let probe = Probe::new(quic.address()?, probe_client, &probe)
-            .map_err(|error| cannot_serve(&error))?;
-        Ok((quic, probe))
+        Ok(Quic { listener: Arc::new(listener), tls })
     }
 
     /// Where it is bound.
-    pub(super) fn address(&self) -> Result<SocketAddr, CommandError> {
+    fn address(&self) -> Result<SocketAddr, CommandError> {
         self.listener.local_address().map_err(|error| cannot_serve(&error))
     }
 
@@ -95,7 +143,7 @@ pub(super) fn warn_of_buffers(opened: Option<&OpenedQuic>) {
 ///
 /// # Errors
 /// If the socket is of no use.
-pub(super) fn start_mooncake(
+fn start_mooncake(
     socket: Option<TcpListener>,
     context: &Arc<Context>,
     options: MooncakeOptions,
@@ -116,7 +164,7 @@ pub(super) fn start_mooncake(
 ///
 /// # Errors
 /// If the socket is of no use.
-pub(super) fn start_metadata(
+fn start_metadata(
     socket: Option<TcpListener>,
     connections_max: usize,
 ) -> Result<Option<SocketAddr>, CommandError> {

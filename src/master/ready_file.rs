@@ -55,8 +55,12 @@ pub(super) fn write(path: &Path, ready: &Ready) -> io::Result<Written> {
     let mut text = serde_json::to_string(ready)?;
     text.push('\n');
     is_there(path)?;
-    fs::write(&fresh, &text)?;
-    fs::rename(&fresh, path)?;
+    let written = fs::write(&fresh, &text).and_then(|()| fs::rename(&fresh, path));
+    if let Err(error) = written {
+        // On a full disk it may be there, and be empty.
+        let _ = fs::remove_file(&fresh);
+        return Err(error);
+    }
     Ok(Written { path: path.to_owned(), text })
 }
 

@@ -12,11 +12,11 @@ use mooring_proto::ClientId;
 use tokio::task::JoinError;
 
 use super::Opened;
-use super::announce::announce;
+use super::announce::{Announced, announce};
 use super::export::Handover;
 use super::leave::{self, Leaving, end};
 use super::options::MasterOptions;
-use super::ports::{self, Ports, Quic, cannot_serve};
+use super::ports::{self, Bound, Open, Quic, cannot_serve};
 use super::settle;
 use super::signals::{Asked, Signals};
 use super::start::{self, Begun};
@@ -26,9 +26,8 @@ use crate::admin::{self, Admin, Family};
 use crate::command::CommandError;
 use crate::descriptors::Shares;
 use crate::frontend::Context;
-use crate::frontend::mooncake::MooncakeListener;
 use crate::frontend::quic;
-use crate::handoff::GivenBack;
+use crate::handoff::{GivenBack, HandoffDirectory};
 use crate::telemetry::{self, Phase};
 
 /// Serves until a signal asks to leave, and leaves.
@@ -52,6 +51,54 @@ pub(super) async fn serve(
     let (begun, was_told) =
         begin(&options, &admin, rpc, &supervisor, &mut signals, &starting).await?;
     let Begun { config, seed, state, directory } = begun;
+    warn_of_options(&options);
+    let opening = starting.within("open ports");
+    let probe_client = ClientId(rand::random());
+    let is_restored = state.is_some();
+    let core = match state {
+        Some(state) => Core::start_restored(config, state),
+        None => Core::start(config),
+    };
+    let context = Arc::new(Context::new(core, probe_client, options.slow));
+    let mut open = Open::default();
+    let bound = Bound { quic: opened, mooncake, metadata, metrics };
+    let ports = open.serve(bound, &context, probe_client, &options, &shares);
+    drop(opening);
+    let announced = match ports {
+        Ok(ports) => {
+            let probe = open.listener().zip(open.probe.take());
+            admin.serve(context.clone(), probe, ports.mooncake);
+            announce(&options, open.quic.as_ref().map(Quic::fingerprint), ports)
+        }
+        // Its directory says that it serves, so the next start has what this one hands over.
+        Err(error) => {
+            tracing::error!(%error, "the master leaves again, and hands the index over as ever");
+            let status = error.exit_code().into();
+            let announced = Announced::default();
+            let serving = Serving { context, open, announced, directory, seed, options, status };
+            serving.leave(signals).await
+        }
+    };
+    if is_restored {
+        let settling = starting.within("settle");
+        tokio::spawn(settle::tell_when_settled(context.clone(), settling));
+    }
+    drop(starting);
+    report_regularly(&admin, &options);
+    supervisor.ready();
+    tokio::spawn(supervisor.clone().prove_life(context.clone()));
+    while !was_told && signals.next().await == Asked::Reload {
+        if let Some(quic) = &mut open.quic {
+            quic.reload();
+        }
+    }
+    supervisor.leaving();
+    let serving = Serving { context, open, announced, directory, seed, options, status: 0 };
+    serving.leave(signals).await
+}
+
+/// Says what fits together and is of less use than it may seem.
+fn warn_of_options(options: &MasterOptions) {
     if options.handoff.is_some() && options.is_development() {
         tracing::info!(
             "--dev makes another certificate: only clients of this user here can come back"
@@ -63,58 +110,50 @@ pub(super) async fn serve(
              a slow write may still run when its range is given to another object"
         );
     }
-    let opening = starting.within("open ports");
-    let probe_client = ClientId(rand::random());
-    let is_restored = state.is_some();
-    let core = match state {
-        Some(state) => Core::start_restored(config, state),
-        None => Core::start(config),
-    };
-    let context = Arc::new(Context::new(core, probe_client, options.slow));
-    let (mut quic, probe) = match opened {
-        Some(opened) => Some(Quic::start(opened, &context, probe_client, &options)?),
-        None => None,
+}
+
+/// What serves.
+struct Serving {
+    context: Arc<Context>,
+    open: Open,
+    announced: Announced,
+    directory: Option<HandoffDirectory>,
+    seed: u64,
+    options: MasterOptions,
+    /// What the process ends with.
+    status: i32,
+}
+
+impl Serving {
+    async fn leave(self, signals: Signals) -> ! {
+        let Serving { context, open, announced, directory, seed, options, status } = self;
+        let phase = telemetry::phase("leave");
+        telemetry::begin_leaving();
+        let handover = directory
+            .zip(options.handoff)
+            .map(|(directory, options)| Arc::new(Handover { directory, options, seed }));
+        let leaving = Leaving {
+            context,
+            listener: open.listener(),
+            mooncake: open.mooncake,
+            announced,
+            deadline: options.shutdown_deadline,
+            handover,
+            phase,
+            status,
+        };
+        leave::leave(leaving, signals).await
     }
-    .unzip();
-    let mooncake = ports::start_mooncake(mooncake, &context, options.mooncake, shares.mooncake)?;
-    let ports = Ports {
-        quic: quic.as_ref().map(Quic::address).transpose()?,
-        mooncake: mooncake.as_ref().map(MooncakeListener::local_address),
-        metadata: ports::start_metadata(metadata, shares.pages)?,
-        metrics,
-    };
-    let listener = quic.as_ref().map(|quic| quic.listener.clone());
-    admin.serve(context.clone(), listener.clone().zip(probe), ports.mooncake);
+}
+
+/// Tells how the master does, to the log and to a collector, as it is asked to.
+fn report_regularly(admin: &Arc<Admin>, options: &MasterOptions) {
     if let Some(interval) = options.summary_log_interval {
         admin::log_summary(admin.clone(), interval);
     }
-
-    let announced = announce(&options, quic.as_ref().map(Quic::fingerprint), ports)?;
-    drop(opening);
-    if is_restored {
-        let settling = starting.within("settle");
-        tokio::spawn(settle::tell_when_settled(context.clone(), settling));
-    }
-    drop(starting);
     if let Some(interval) = options.metrics_interval {
-        send_figures(&admin, interval);
+        send_figures(admin, interval);
     }
-    supervisor.ready();
-    tokio::spawn(supervisor.clone().prove_life(context.clone()));
-    while !was_told && signals.next().await == Asked::Reload {
-        if let Some(quic) = &mut quic {
-            quic.reload();
-        }
-    }
-    let phase = telemetry::phase("leave");
-    telemetry::begin_leaving();
-    supervisor.leaving();
-    let handover = directory
-        .zip(options.handoff)
-        .map(|(directory, options)| Arc::new(Handover { directory, options, seed }));
-    let deadline = options.shutdown_deadline;
-    let leaving = Leaving { context, listener, mooncake, announced, deadline, handover, phase };
-    leave::leave(leaving, signals).await
 }
 
 /// Has the figures of the metrics page sent, if there is somewhere to send them to.

@@ -20,7 +20,11 @@ impl SmallDisk {
     /// if the output of tests is hidden, and gives none; the tests of the writer and of the
     /// directory beside the code have disks that fail too.
     fn mounted(place: &Place) -> Option<SmallDisk> {
-        let path = place.directory();
+        SmallDisk::at(place.directory())
+    }
+
+    /// The same at another place.
+    fn at(path: PathBuf) -> Option<SmallDisk> {
         fs::create_dir(&path).unwrap();
         if mount(&["-t", "tmpfs", "-o", "size=256k", "tmpfs"], &path) {
             return Some(SmallDisk(path));
@@ -188,6 +192,37 @@ fn a_disk_that_is_full_after_the_claim_does_no_harm() {
     let master = place.master(&[]);
     let (_, page) = master.page("/metrics");
     assert!(page.contains("master_handoff_restore_result{result=\"ok\"} 1\n"), "{page}");
+}
+
+/// A disk that is full where the ready file is to be is found after the claim: the master serves, and
+/// those who wait for the file wait for room.
+#[test]
+fn a_ready_file_that_finds_no_room_costs_no_snapshot() {
+    let place = Place::new();
+    let scratch = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::at(scratch.path().join("ready")) else { return };
+    place.leave(place.master(&[]));
+    disk.fill(0);
+    let ready = scratch.path().join("ready/ready.json");
+    let (mut process, admin) = place.starting_elsewhere(&["--ready-file", ready.to_str().unwrap()]);
+    process.expect_error("cannot write --ready-file");
+    let log = process.log_path();
+    let tells = || fs::read_to_string(&log).unwrap().contains("cannot write --ready-file");
+    process.wait_until("it says that it has no room for the file", tells);
+    process.wait_until("it serves", || page_at(admin, "/ready").0 == 200);
+    let (_, page) = page_at(admin, "/metrics");
+    assert!(page.contains("master_handoff_restore_result{result=\"ok\"} 1\n"), "{page}");
+    assert!(!ready.exists());
+    disk.empty();
+    process.wait_until("there is room for the file", || ready.exists());
+    let told = process.log().lines().filter(|line| line.contains("cannot write")).count();
+    assert_eq!(told, 1);
+    let beside = fs::read_dir(scratch.path().join("ready")).unwrap().count();
+    assert_eq!(beside, 1, "nothing is left beside it");
+    process.signal(libc::SIGTERM);
+    assert_eq!(process.ended().code(), Some(0));
+    assert!(!ready.exists());
+    assert_eq!(place.inspect()["reason"], "ok");
 }
 
 /// What a master has left unfinished does not keep the next one from its snapshot.
