@@ -24,7 +24,7 @@ use crate::frontend::bulk::{unavailable, wrong_answer};
 pub(super) async fn mount(scope: &Scope<'_>, call: &MountSegment<'_>) -> Vec<u8> {
     let client = keys::client(call.client);
     let answer = async {
-        let elsewhere = scope.shared.clients.may_come_from_elsewhere(client);
+        let elsewhere = scope.shared.clients.may_come_from_elsewhere(client, scope.ask().core);
         let mounted_with = elsewhere.then_some(Incarnation::UNNAMED);
         let mount = MountRequest { segment: memory(&call.segment)?, mounted_with };
         let id = mount.segment.segment;
@@ -87,7 +87,7 @@ pub(super) async fn remount(scope: &Scope<'_>, call: &ReMountSegment<'_>) -> Vec
 pub(super) async fn unmount(scope: &Scope<'_>, call: &UnmountSegment) -> Vec<u8> {
     let answer = match take_away(scope, call.segment, call.client, 0).await {
         Err(ErrorCode::SEGMENT_NOT_FOUND) => {
-            scope.shared.clients.was_elsewhere(keys::client(call.client));
+            scope.shared.clients.was_elsewhere(keys::client(call.client), scope.ask().core);
             Ok(())
         }
         answer => answer,
