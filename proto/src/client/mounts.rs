@@ -1,7 +1,9 @@
 //! The segments that this client has mounted, and the grants under which they are.
 
 use std::collections::HashMap;
+use std::sync::PoisonError;
 
+use quinn::Connection;
 use tokio::sync::{Mutex, Notify, watch};
 
 use super::Client;
@@ -43,7 +45,8 @@ impl Client {
     /// Ask again with a grace of zero to end it early; the answer is then zero.
     ///
     /// The grant stays in [`Client::mounts`] until the segment is gone, so that a store serves
-    /// readers meanwhile; from the first call on the segment is not mounted again.
+    /// readers meanwhile. A master that comes within the grace is told of the segment and of what is
+    /// left; after it the segment is not mounted again.
     ///
     /// # Errors
     /// `SegmentNotFound` if this client has not mounted it either, `NotOwner`, or
@@ -69,6 +72,8 @@ impl Client {
 pub(super) struct MountBook {
     entries: Mutex<Entries>,
     grants: watch::Sender<Mounts>,
+    /// Those that are on their way out, with the end of their grace.
+    leaving: std::sync::Mutex<HashMap<SegmentId, Deadline>>,
     remount_now: Notify,
 }
 
@@ -79,14 +84,33 @@ struct Entry {
     segment: Segment,
     /// The master that granted the mount.
     mounted_with: Incarnation,
-    /// On its way out: not mounted again.
-    leaving: bool,
 }
 
 impl MountBook {
-    /// How many segments are believed to be mounted.
+    /// How many segments are believed to be mounted: those that a remount would name.
     pub(super) fn count(&self) -> u32 {
-        u32::try_from(self.grants.borrow().len()).unwrap_or(u32::MAX)
+        let count = self.grants.borrow().keys().filter(|segment| !self.has_left(**segment)).count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// The segment goes after so much time, or sooner if that was said before.
+    fn begin_leaving(&self, segment: SegmentId, grace_ms: u64) {
+        let until = Deadline::after_ms(grace_ms);
+        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.entry(segment).and_modify(|known| *known = known.or_sooner(until)).or_insert(until);
+    }
+
+    /// When the segment goes, if it does.
+    fn leaves_by(&self, segment: SegmentId) -> Option<Deadline> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner).get(&segment).copied()
+    }
+
+    fn has_left(&self, segment: SegmentId) -> bool {
+        self.leaves_by(segment).is_some_and(Deadline::has_passed)
+    }
+
+    fn forget_leaving(&self, segment: SegmentId) {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner).remove(&segment);
     }
 
     /// Asks for a remount of everything.
@@ -101,8 +125,8 @@ impl MountBook {
 
     fn insert(&self, entries: &mut Entries, segment: Segment, grant: MountGrant) {
         let id = segment.segment;
-        let entry = Entry { segment, mounted_with: grant.incarnation, leaving: false };
-        entries.insert(id, entry);
+        entries.insert(id, Entry { segment, mounted_with: grant.incarnation });
+        self.forget_leaving(id);
         self.grants.send_modify(|grants| {
             grants.insert(id, grant);
         });
@@ -110,6 +134,7 @@ impl MountBook {
 
     fn remove(&self, entries: &mut Entries, segment: SegmentId) {
         entries.remove(&segment);
+        self.forget_leaving(segment);
         self.grants.send_if_modified(|grants| grants.remove(&segment).is_some());
     }
 }
@@ -145,15 +170,17 @@ impl Shared {
         loop {
             let error = {
                 let mut entries = self.mounts.entries.lock().await;
-                if let Some(entry) = entries.get_mut(&request.segment) {
+                if entries.contains_key(&request.segment) {
                     known = true;
-                    entry.leaving = true;
+                    self.mounts.begin_leaving(request.segment, request.grace_ms);
                 }
                 let outcome = self.call_once(request, deadline, None).await.map(|(reply, _)| reply);
                 match outcome.map_err(|failure| failure.error) {
                     Ok(reply) => {
                         if reply.grace_left_ms == 0 {
                             self.mounts.remove(&mut entries, request.segment);
+                        } else if known {
+                            self.mounts.begin_leaving(request.segment, reply.grace_left_ms);
                         }
                         return Ok(reply);
                     }
@@ -206,7 +233,7 @@ impl Shared {
         let mut entries = self.mounts.entries.lock().await;
         let segments: Vec<MountRequest> = entries
             .values()
-            .filter(|entry| !entry.leaving)
+            .filter(|entry| !self.mounts.has_left(entry.segment.segment))
             .map(|entry| MountRequest {
                 segment: entry.segment.clone(),
                 mounted_with: Some(entry.mounted_with),
@@ -232,6 +259,28 @@ impl Shared {
         }
         // One change for all, so that no store sees a mixture.
         self.mounts.grants.send_modify(|grants| grants.extend(granted));
+        self.leave_again(connection, &request).await
+    }
+
+    /// Tells a master that has mounted segments again which of them are on their way out. One that
+    /// took over from the master that knew it knows it too; one that began empty does not.
+    async fn leave_again(
+        &self,
+        connection: &Connection,
+        mounted: &RemountRequest,
+    ) -> Result<(), ClientError> {
+        for mount in &mounted.segments {
+            let segment = mount.segment.segment;
+            let Some(until) = self.mounts.leaves_by(segment) else { continue };
+            let grace_ms = u64::try_from(until.left().as_millis()).unwrap_or(u64::MAX);
+            let request = UnmountRequest { segment, grace_ms };
+            let told = exchange(connection, &request, self.deadline(), Priority::Control, None);
+            match told.await.map_err(|failure| failure.error) {
+                // The grace has passed meanwhile.
+                Err(error) if error.code() == Some(ErrorCode::SegmentNotFound) => {}
+                told => drop(told?),
+            }
+        }
         Ok(())
     }
 }

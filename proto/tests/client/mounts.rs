@@ -38,6 +38,7 @@ struct Master {
     need_remount: Arc<AtomicBool>,
     remounts: mpsc::UnboundedSender<RemountRequest>,
     unmount: Arc<Mutex<Result<u64, ErrorCode>>>,
+    unmounts: Arc<Mutex<Vec<UnmountRequest>>>,
     last_ping: watch::Sender<u32>,
 }
 
@@ -50,6 +51,7 @@ impl Master {
             need_remount: Arc::default(),
             remounts,
             unmount: Arc::new(Mutex::new(Ok(0))),
+            unmounts: Arc::default(),
             last_ping: watch::Sender::default(),
         };
         (master, told)
@@ -69,10 +71,13 @@ impl Master {
                 self.remounts.send(request).unwrap();
                 reply::<RemountRequest>(&RemountReply { grants })
             }
-            Kind::Unmount => match *self.unmount.lock().unwrap() {
-                Ok(grace_left_ms) => reply::<UnmountRequest>(&UnmountReply { grace_left_ms }),
-                Err(code) => refuse_with(call, code),
-            },
+            Kind::Unmount => {
+                self.unmounts.lock().unwrap().push(call.message());
+                match *self.unmount.lock().unwrap() {
+                    Ok(grace_left_ms) => reply::<UnmountRequest>(&UnmountReply { grace_left_ms }),
+                    Err(code) => refuse_with(call, code),
+                }
+            }
             Kind::Ping => {
                 self.last_ping.send_replace(call.message::<PingRequest>().mounted_segments);
                 reply::<PingRequest>(&PingReply {
@@ -159,22 +164,66 @@ async fn pings_say_how_many_segments_are_mounted() {
 }
 
 #[tokio::test]
-async fn a_draining_segment_keeps_its_grant_and_is_not_mounted_again() {
-    let (master, mut remounts) = Master::new(FIRST);
+async fn a_draining_segment_keeps_its_grant_until_the_master_knows_it_no_more() {
+    let (master, _remounts) = Master::new(FIRST);
     let server = Server::master(master.handler());
     let client = soon(Client::connect(server.config())).await.unwrap();
     soon(client.mount(segment(1), None)).await.unwrap();
     *master.unmount.lock().unwrap() = Ok(5_000);
     assert_eq!(soon(client.unmount(SegmentId(1), 5_000)).await.unwrap().grace_left_ms, 5_000);
     assert!(client.mounts().borrow().contains_key(&SegmentId(1)));
-    master.need_remount.store(true, Ordering::SeqCst);
-    assert_eq!(soon(remounts.recv()).await.unwrap().segments, []);
     // The grace is over, so the master knows nothing of it any more.
     *master.unmount.lock().unwrap() = Err(ErrorCode::SegmentNotFound);
     assert_eq!(soon(client.unmount(SegmentId(1), 0)).await.unwrap().grace_left_ms, 0);
     assert!(client.mounts().borrow().is_empty());
     let unknown = soon(client.unmount(SegmentId(1), 0)).await.unwrap_err();
     assert_eq!(unknown.code(), Some(ErrorCode::SegmentNotFound));
+}
+
+/// The next master has its objects, or has never heard that it goes.
+#[tokio::test]
+async fn a_draining_segment_is_mounted_with_the_next_master_and_told_to_go_on_leaving() {
+    let (master, _remounts) = Master::new(FIRST);
+    let server = Server::master(master.handler());
+    let client = soon(Client::connect(server.config())).await.unwrap();
+    for id in [1, 2] {
+        soon(client.mount(segment(id), None)).await.unwrap();
+    }
+    *master.unmount.lock().unwrap() = Ok(3_600_000);
+    soon(client.unmount(SegmentId(1), 7_200_000)).await.unwrap();
+    let (next, mut remounts) = Master::new(SECOND);
+    *next.unmount.lock().unwrap() = Ok(3_000_000);
+    let _server = soon(server.restart(next.handler())).await;
+    let mut named = soon(remounts.recv()).await.unwrap().segments;
+    named.sort_by_key(|mount| mount.segment.segment);
+    assert!(named.iter().all(|mount| mount.mounted_with == Some(FIRST)));
+    assert_eq!(named.len(), 2);
+    let mut grants = client.mounts();
+    grants_of(&mut grants, |mounts| mounts.values().all(|grant| grant.incarnation == SECOND)).await;
+    // A mount waits until the remount is through.
+    soon(client.mount(segment(3), None)).await.unwrap();
+    let told = next.unmounts.lock().unwrap().clone();
+    // The master of before has shortened the grace.
+    let is_right = |told: &UnmountRequest| {
+        told.segment == SegmentId(1) && (3_500_000..=3_600_000).contains(&told.grace_ms)
+    };
+    assert!(!told.is_empty() && told.iter().all(is_right), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_segment_whose_grace_is_over_is_neither_counted_nor_mounted_again() {
+    let (master, mut remounts) = Master::new(FIRST);
+    let mut pinged = master.last_ping.subscribe();
+    let server = Server::master(master.handler());
+    let client = soon(Client::connect(server.config())).await.unwrap();
+    soon(client.mount(segment(1), None)).await.unwrap();
+    soon(pinged.wait_for(|count| *count == 1)).await.unwrap();
+    *master.unmount.lock().unwrap() = Ok(1);
+    soon(client.unmount(SegmentId(1), 1)).await.unwrap();
+    soon(pinged.wait_for(|count| *count == 0)).await.unwrap();
+    assert!(client.mounts().borrow().contains_key(&SegmentId(1)), "it is still served");
+    master.need_remount.store(true, Ordering::SeqCst);
+    assert_eq!(soon(remounts.recv()).await.unwrap().segments, []);
 }
 
 #[tokio::test]

@@ -61,6 +61,25 @@ async fn a_store_that_never_comes_back_takes_only_its_own_objects_along() {
     assert_eq!((figures, &line["level"]), ([Some(1), Some(1)], &"WARN".into()), "{line}");
 }
 
+/// The objects of a store that drains stay readable over the roll; nothing new comes to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_goes_on_with_the_next_master() {
+    let mut place = Place::new();
+    let mut master = place.master(&[]);
+    place.add_store_with(&["--data-port", "0", "--grace", "1h"]);
+    let client = place.client().await;
+    let values = Values::put(&client, 0..10).await;
+    place.signal_stores(libc::SIGTERM);
+    let drains = || place.json(&["ls", "segments"])[0]["state"] == "draining";
+    master.process.wait_until("its store drains", drains);
+    place.leave(master);
+    let master = place.master(&[]);
+    super::wait_until_confirmed(&master, 1);
+    assert_eq!(place.json(&["ls", "segments"])[0]["state"], "draining");
+    values.check(&client).await;
+    assert_eq!(master.metric("master_handoff_segments_dropped"), 0.0);
+}
+
 /// Puts objects on the one store that lives.
 async fn put_on_second_store(place: &Place, client: &Client) -> Values {
     let preferred = place.store_segments();

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
 use mooring_proto::SegmentId;
 use mooring_proto::client::{Client, ClientConfig, ClientTls};
@@ -89,12 +90,16 @@ impl Place {
 
     /// Starts a store that stays, on this port.
     pub(super) fn add_store_at(&mut self, port: u16) {
-        let port = port.to_string();
+        self.add_store_with(&["--data-port", &port.to_string()]);
+    }
+
+    /// Starts a store that stays, with these flags, which include its port.
+    pub(super) fn add_store_with(&mut self, more: &[&str]) {
         let (master, [certificate, key]) = (self.address(), &self.files.member);
         let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
         let flags = ["store", "--address", "127.0.0.1", "--memory", "32MiB", "--master", &master];
         let tls = ["--tls-ca", self.files.roots(), "--tls-cert", certificate, "--tls-key", key];
-        let store = Process::serving(&[&flags[..], &tls, &["--data-port", &port]].concat());
+        let store = Process::serving(&[&flags[..], &tls, more].concat());
         self.stores.push(store);
     }
 
@@ -144,11 +149,22 @@ impl Place {
 
     /// Runs a client command that must fail with 1; gives what it says.
     pub(super) fn refused(&self, command: &[&str]) -> String {
-        let [address, certificate, key] = self.reach();
-        let tls = ["--tls-ca", self.roots(), "--tls-cert", &certificate, "--tls-key", &key];
-        let output = run(&[command, &["--master", &address], &tls].concat());
+        let output = self.run(command);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// What a client command says as JSON.
+    pub(super) fn json(&self, command: &[&str]) -> Value {
+        let output = self.run(&[command, &["--json"]].concat());
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn run(&self, command: &[&str]) -> Output {
+        let [address, certificate, key] = self.reach();
+        let tls = ["--tls-ca", self.roots(), "--tls-cert", &certificate, "--tls-key", &key];
+        run(&[command, &["--master", &address], &tls].concat())
     }
 
     /// What `mooring handoff inspect` says.
