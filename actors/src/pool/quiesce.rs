@@ -91,5 +91,6 @@ impl Pool {
 }
 
 fn restarting() -> WireError {
-    WireError::new(ErrorCode::Restarting, "the master is restarting; nothing was done")
+    // Not that nothing was done: a segment that is to be unmounted is gone already.
+    WireError::new(ErrorCode::Restarting, "the master is restarting; ask the next one")
 }
