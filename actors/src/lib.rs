@@ -5,6 +5,8 @@
 //! cluster can be run in one thread from one seed. The shells in `*/actor.rs` carry the structs
 //! on kameo: they receive, stamp the time, apply, and send what came out.
 
+#[cfg(feature = "bench")]
+pub mod bench;
 pub mod clients;
 pub mod clock;
 pub mod core;
