@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Measures how a master leaves and comes back, and writes one JSON file.
+
+    ops/benchmarks/restart.py --mooring target/release/mooring --keys 1000000,12000000 \\
+        --directory /dev/shm --out restart.json
+
+For each number of keys and each round: a master is filled, gets SIGTERM and leaves a snapshot, and the
+next one with the same flags restores it. With `--without-handoff` a filled master without a directory
+gets SIGTERM in one round and SIGKILL in the next instead, which shows what an exit costs by itself.
+
+Before each round memory is touched and freed (`--warm-bytes`): a hypervisor may have taken the free
+memory of its guest back, and each first touch of a page is then many times as slow. Nothing else should
+run on the machine.
+"""
+
+import argparse
+import json
+import mmap
+import os
+import pathlib
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+from measure import machine
+
+GIB = 1 << 30
+
+
+def warm(size_bytes):
+    """Touches memory and gives it back."""
+    if size_bytes:
+        block = mmap.mmap(-1, size_bytes)
+        for at in range(0, size_bytes, mmap.PAGESIZE):
+            block[at] = 1
+        block.close()
+
+
+def status_bytes(pid, name):
+    """A figure of /proc/PID/status, in bytes."""
+    text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(rf"^{name}:\s+(\d+) kB", text, re.M).group(1)) * 1024
+
+
+class Master:
+    """A master with ports that stay the same over its restarts."""
+
+    def __init__(self, args, directory):
+        self.mooring = args.mooring
+        self.home = pathlib.Path(tempfile.mkdtemp(prefix="mooring-restart-"))
+        self.ready = self.home / "ready"
+        self.env = dict(os.environ, HOME=str(self.home), XDG_STATE_HOME=str(self.home),
+                        XDG_RUNTIME_DIR=str(self.home))
+        self.handoff = ["--handoff-dir", str(directory)] if directory else []
+        self.flags = args.flags.split()
+        self.ports = ["0", "0"]
+        self.start()
+        told = json.loads(self.ready.read_text())
+        self.ports = [told["rpc"][0].rsplit(":", 1)[1], told["metrics"].rsplit(":", 1)[1]]
+
+    def start(self):
+        """Starts a process and waits until it serves; gives the seconds that this took."""
+        began = time.monotonic()
+        with open(self.home / "log", "a") as log:
+            self.process = subprocess.Popen(
+                [self.mooring, "master", "--dev", "--rpc-address", "127.0.0.1", "--rpc-port",
+                 self.ports[0], "--metrics-port", self.ports[1], "--ready-file", str(self.ready),
+                 "--client-ttl", "60", *self.handoff, *self.flags],
+                stdout=log, stderr=log, env=self.env)
+        while not self.ready.exists():
+            if self.process.poll() is not None:
+                sys.exit(f"the master ended: see {self.home / 'log'}")
+            time.sleep(0.001)
+        return time.monotonic() - began
+
+    def end(self, number):
+        """Sends a signal; gives the seconds until the process has ended."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        self.process.wait()
+        return time.monotonic() - began
+
+    def fill(self, keys):
+        """Puts the objects, with a process that holds the segments afterwards."""
+        filler = subprocess.Popen(
+            [self.mooring, "bench", "fill", "--dev", "--master", f"127.0.0.1:{self.ports[0]}", "--keys",
+             str(keys), "--hold"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env)
+        for line in filler.stderr:
+            if "holding the segments" in line:
+                return filler
+        sys.exit(f"the fill failed with {filler.wait()}: {filler.stdout.read()}")
+
+    def figure(self, name):
+        """A metric, summed over its labels."""
+        url = f"http://127.0.0.1:{self.ports[1]}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            text = answer.read().decode()
+        return sum(map(float, re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)", text, re.M)))
+
+    def clean_up(self):
+        if self.process.poll() is None:
+            self.end(signal.SIGKILL)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def restart(args, keys):
+    """One planned restart."""
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="mooring-handoff-", dir=args.directory))
+    master = Master(args, directory)
+    filler = None
+    try:
+        filler = master.fill(keys)
+        held = master.figure("mooring_shard_objects")
+        resident = status_bytes(master.process.pid, "VmRSS")
+        figures = {"exit_s": master.end(signal.SIGTERM)}
+        snapshot = sum(path.stat().st_size for path in (directory / "READY").rglob("*"))
+        figures["serving_s"] = master.start()
+        served = time.monotonic()
+        peak = status_bytes(master.process.pid, "VmHWM")
+        while master.figure("master_handoff_segments_pending") > 0:
+            time.sleep(0.01)
+        figures.update(
+            all_open_s=time.monotonic() - served,
+            restart_s=figures["exit_s"] + figures["serving_s"],
+            objects=held, objects_after=master.figure("mooring_shard_objects"),
+            resident_bytes_per_object=resident / keys, snapshot_bytes_per_object=snapshot / keys,
+            peak_bytes_per_object=peak / keys)
+        return figures
+    finally:
+        if filler:
+            filler.kill()
+            filler.wait()
+        master.clean_up()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def leave(args, keys):
+    """The end of a filled master without a directory, by each of the two signals."""
+    figures = {}
+    for name, number in [("sigterm_s", signal.SIGTERM), ("sigkill_s", signal.SIGKILL)]:
+        master = Master(args, None)
+        filler = None
+        try:
+            filler = master.fill(keys)
+            figures[name] = master.end(number)
+        finally:
+            if filler:
+                filler.kill()
+                filler.wait()
+            master.clean_up()
+    return figures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mooring", default="target/release/mooring", help="the binary")
+    parser.add_argument("--keys", default="1000000,5000000,12000000,25000000",
+                        help="numbers of objects, with commas between them")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each is measured")
+    parser.add_argument("--directory", default="/dev/shm", help="where the snapshots are written")
+    parser.add_argument("--without-handoff", action="store_true",
+                        help="SIGTERM beside SIGKILL, without a snapshot")
+    parser.add_argument("--flags", default="", help="more flags of the master, in one argument")
+    parser.add_argument("--warm-bytes", type=int, default=6 * GIB,
+                        help="memory to touch before each round; 0 for none")
+    parser.add_argument("--out", default="restart.json", help="the file to write")
+    args = parser.parse_args()
+    measured = leave if args.without_handoff else restart
+    results = {"machine": machine(), "directory": None if args.without_handoff else args.directory,
+               "rounds": {}}
+    for keys in map(int, args.keys.split(",")):
+        rounds = results["rounds"][keys] = []
+        for number in range(args.rounds):
+            warm(args.warm_bytes)
+            rounds.append(measured(args, keys))
+            shown = "  ".join(f"{name} {value:.4g}" for name, value in rounds[-1].items())
+            print(f"{keys:,} {number + 1}/{args.rounds}: {shown}", file=sys.stderr, flush=True)
+            # After each round, so that an interrupted run is not lost.
+            pathlib.Path(args.out).write_text(json.dumps(results, indent=1) + "\n")
+        names = {name: None for found in rounds for name in found}
+        middle = {name: statistics.median(found[name] for found in rounds) for name in names}
+        print(f"{keys:,} medians: " + "  ".join(f"{name} {value:.4g}" for name, value in middle.items()),
+              flush=True)
+
+
+if __name__ == "__main__":
+    main()
