@@ -126,6 +126,25 @@ impl Page {
 
     /// Adds a slot. The page isn't full.
     pub(super) fn insert(&mut self, slot: Slot) {
+        let home = self.home(slot.tag);
+        let run = self.slots[home..].iter().take_while(|slot| !slot.is_empty()).count();
+        let end = home + run;
+        // Those that have gone around to the front stand before all whose homes are there.
+        let passes_the_end = end == self.slots() || run > 0 && self.home(self.slots[home].tag) > home;
+        if passes_the_end {
+            self.insert_around(slot);
+            return;
+        }
+        // Up to the next empty slot they stand in the order of their tags.
+        let place = home + self.slots[home..end].partition_point(|here| here.tag <= slot.tag);
+        self.slots.copy_within(place..end, place + 1);
+        self.slots[place] = slot;
+        self.live += 1;
+    }
+
+    /// Adds a slot wherever its run begins and ends.
+    #[cold]
+    fn insert_around(&mut self, slot: Slot) {
         let mut carried = slot;
         let mut at = self.home(carried.tag);
         let mut distance = 0;
