@@ -248,16 +248,23 @@ impl Message<RestCall> for ShardActor {
 impl Message<ExportCall> for ShardActor {
     type Reply = ();
 
-    /// Works without a pause: nothing else is left for the shard to do.
+    /// Nothing else is left for the shard to do, but what shares its thread has to go on: without it
+    /// nothing would be answered for seconds.
     async fn handle(&mut self, call: ExportCall, _: &mut Context<Self, ()>) {
         let (mounts, mut sink) = call.request;
-        let guard = FaultGuard { actor: "shard", on_fault: self.on_fault };
-        let exported = without_holding_others_up(|| {
-            let record = export::export(&self.shard, self.clock.now(), &mounts, &mut *sink)?;
-            sink.finish(&record)?;
-            Ok(record)
-        });
-        drop(guard);
+        let (now, on_fault) = (self.clock.now(), self.on_fault);
+        let empty = Shard::new(*self.shard.config());
+        let shard = std::mem::replace(&mut self.shard, empty);
+        let export = move || {
+            let guard = FaultGuard { actor: "shard", on_fault };
+            let exported = export::export(&shard, now, &mounts, &mut *sink)
+                .and_then(|record| sink.finish(&record).map(|()| record));
+            drop(guard);
+            (shard, exported)
+        };
+        // Without an answer the process is ending.
+        let Ok((shard, exported)) = tokio::task::spawn_blocking(export).await else { return };
+        std::mem::forget(std::mem::replace(&mut self.shard, shard));
         let _ = call.reply.send(exported);
     }
 }
@@ -274,15 +281,6 @@ impl Message<Hang> for ShardActor {
         loop {
             std::thread::park();
         }
-    }
-}
-
-/// Runs what takes seconds. Where other tasks share the threads, they go on beside it: with as many
-/// shards as threads nothing else would be answered meanwhile, and no deadline would be noticed.
-fn without_holding_others_up<T>(work: impl FnOnce() -> T) -> T {
-    match tokio::runtime::Handle::current().runtime_flavor() {
-        tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
-        _ => work(),
     }
 }
 

@@ -311,6 +311,11 @@ impl Shard {
         self.handed_over_until
     }
 
+    /// What it was made with.
+    pub(crate) fn config(&self) -> &ShardConfig {
+        &self.config
+    }
+
     /// The totals of the shard.
     pub fn totals(&self) -> ShardTotals {
         let mut totals = self.counters.clone();
