@@ -9,6 +9,7 @@ mod ports;
 mod prefault;
 mod ready_file;
 mod restore;
+mod runtime;
 mod serve;
 mod settle;
 mod signals;
@@ -60,13 +61,10 @@ pub(crate) fn run(args: &MasterArgs) -> Result<ExitCode, CommandError> {
     let options = MasterOptions::new(args)?;
     telemetry::start(&args.telemetry, "mooring")?;
     let opened = Opened::new(&options)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(options.runtime_threads)
-        .thread_name("mooring")
-        .enable_all()
-        .build()
-        .map_err(|error| CommandError::failed("cannot start the runtime", error))?;
-    runtime.block_on(serve::serve(options, opened))
+    let failed = |error| CommandError::failed("cannot start the runtime", error);
+    let serving = runtime::serving(options.runtime_threads).map_err(failed)?;
+    let conducting = runtime::conducting().map_err(failed)?;
+    conducting.block_on(serve::serve(options, opened, serving))
 }
 
 /// What an actor that failed knew can no longer be trusted, so nothing more is answered.

@@ -61,8 +61,10 @@ pub(crate) struct MasterArgs {
     #[arg(help_heading = "Threads")]
     pub(super) shards: Option<u16>,
 
-    /// Where shards run: as tasks beside the listener, or on threads of their own; auto takes
-    /// threads above 4 cores
+    /// Where shards run: on the one thread that serves the ports too, as tasks of a runtime with a
+    /// thread for each core, or each on a thread of its own; auto takes one thread for up to 2 cores
+    /// and threads above 4. One thread takes the least of the processor for each key, and never more
+    /// than one core
     #[arg(long, value_enum, default_value = "auto", value_name = "LAYOUT")]
     #[arg(help_heading = "Threads")]
     pub(super) shard_layout: ShardLayout,
@@ -174,10 +176,12 @@ pub(super) enum AllocationStrategy {
 /// Where shards run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ShardLayout {
-    /// As tasks of the runtime.
+    /// On the one thread that serves the ports.
+    OneThread,
+    /// As tasks of a runtime with a thread for each core.
     Tasks,
     /// Each on a thread of its own.
     Threads,
-    /// Threads above 4 cores.
+    /// One thread for up to 2 cores, threads above 4, else tasks.
     Auto,
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use mooring_actors::core::Core;
 use mooring_proto::ClientId;
+use tokio::runtime::Handle;
 use tokio::task::JoinError;
 
 use super::Opened;
@@ -30,10 +31,11 @@ use crate::frontend::quic;
 use crate::handoff::{GivenBack, HandoffDirectory};
 use crate::telemetry::{self, Phase};
 
-/// Serves until a signal asks to leave, and leaves.
+/// Serves until a signal asks to leave, and leaves. What serves runs on a runtime of its own.
 pub(super) async fn serve(
     options: MasterOptions,
     opened: Opened,
+    serving_runtime: Handle,
 ) -> Result<ExitCode, CommandError> {
     let mut signals =
         Signals::new().map_err(|error| CommandError::failed("cannot hear signals", error))?;
@@ -55,6 +57,8 @@ pub(super) async fn serve(
     let opening = starting.within("open ports");
     let probe_client = ClientId(rand::random());
     let is_restored = state.is_some();
+    // What is started from here on runs where it is served.
+    let inside = serving_runtime.enter();
     let core = match state {
         Some(state) => Core::start_restored(config, state),
         None => Core::start(config),
@@ -63,13 +67,14 @@ pub(super) async fn serve(
     let mut open = Open::default();
     let bound = Bound { quic: opened, mooncake, metadata, metrics };
     let ports = open.serve(bound, &context, probe_client, &options, &shares);
+    if let Ok(ports) = &ports {
+        let probe = open.listener().zip(open.probe.take());
+        admin.serve(context.clone(), probe, ports.mooncake);
+    }
+    drop(inside);
     drop(opening);
     let announced = match ports {
-        Ok(ports) => {
-            let probe = open.listener().zip(open.probe.take());
-            admin.serve(context.clone(), probe, ports.mooncake);
-            announce(&options, open.quic.as_ref().map(Quic::fingerprint), ports)
-        }
+        Ok(ports) => announce(&options, open.quic.as_ref().map(Quic::fingerprint), ports),
         // Its directory says that it serves, so the next start has what this one hands over.
         Err(error) => {
             tracing::error!(%error, "the master leaves again, and hands the index over as ever");

@@ -8,10 +8,13 @@ struct Line {
     args: MasterArgs,
 }
 
-fn options(line: &str) -> Result<MasterOptions, String> {
+fn parsed(line: &str) -> Result<MasterArgs, String> {
     let arguments = std::iter::once("master").chain(line.split_whitespace());
-    let line = Line::try_parse_from(arguments).map_err(|error| error.to_string())?;
-    MasterOptions::on_cores(&line.args, 12).map_err(|error| {
+    Line::try_parse_from(arguments).map(|line| line.args).map_err(|error| error.to_string())
+}
+
+fn options(line: &str) -> Result<MasterOptions, String> {
+    MasterOptions::on_cores(&parsed(line)?, 12).map_err(|error| {
         assert_eq!(error.exit_code(), 2);
         error.to_string()
     })
@@ -57,6 +60,21 @@ fn shards_are_a_third_of_the_cores_and_get_threads_on_many() {
     let chosen = options("--dev --shards 3 --shard-layout tasks").unwrap();
     assert_eq!((chosen.shards, chosen.layout), (3, Layout::Tasks));
     assert_eq!(chosen.runtime_threads, 12);
+}
+
+#[test]
+fn on_two_cores_one_thread_does_it_all_and_on_four_there_is_one_for_each_core() {
+    let threads = |line: &str, cores| {
+        let options = MasterOptions::on_cores(&parsed(line).unwrap(), cores).unwrap();
+        (options.layout, options.runtime_threads)
+    };
+    for cores in [1, 2] {
+        assert_eq!(threads("--dev", cores), (Layout::Tasks, 1));
+        assert_eq!(threads("--dev --shard-layout tasks", cores), (Layout::Tasks, 2));
+        assert_eq!(threads("--dev --shard-layout threads", cores), (Layout::Threads, 2));
+    }
+    assert_eq!(threads("--dev", 4), (Layout::Tasks, 4));
+    assert_eq!(threads("--dev --shard-layout one-thread", 64), (Layout::Tasks, 1));
 }
 
 #[test]

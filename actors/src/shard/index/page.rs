@@ -130,7 +130,8 @@ impl Page {
         let run = self.slots[home..].iter().take_while(|slot| !slot.is_empty()).count();
         let end = home + run;
         // Those that have gone around to the front stand before all whose homes are there.
-        let passes_the_end = end == self.slots() || run > 0 && self.home(self.slots[home].tag) > home;
+        let passes_the_end =
+            end == self.slots() || run > 0 && self.home(self.slots[home].tag) > home;
         if passes_the_end {
             self.insert_around(slot);
             return;
