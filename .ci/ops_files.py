@@ -70,6 +70,8 @@ def check_chart(manifests):
                     },
                 ),
             )
+            if protocol == "native":
+                check_stores(chart, manifests["store.yaml"])
             # The chart and the manifests are two ways to the same master.
             (pod, ours), (other_pod, theirs) = container(found), container(manifests[name])
             assert set(theirs["args"]) <= set(ours["args"]), (theirs["args"], ours["args"])
@@ -83,6 +85,21 @@ def check_chart(manifests):
             except helm_python.HelmError:
                 continue
             raise AssertionError(f"the chart takes {wrong}")
+
+
+def check_stores(chart, manifest):
+    found = rendered(chart, {"store": {"enabled": True}})
+    check_schemas("chart, with stores", found)
+    ours, theirs = (
+        next(it for it in documents if it["kind"] == "DaemonSet")["spec"]
+        for documents in [found, manifest]
+    )
+    assert ours["updateStrategy"] == theirs["updateStrategy"]
+    ours, theirs = ours["template"]["spec"], theirs["template"]["spec"]
+    for field in ["terminationGracePeriodSeconds", "securityContext", "nodeSelector", "volumes"]:
+        assert ours[field] == theirs[field], field
+    for field in ["args", "env", "ports", "resources", "securityContext", "volumeMounts"]:
+        assert ours["containers"][0][field] == theirs["containers"][0][field], field
 
 
 def expressions(value):

@@ -201,6 +201,62 @@ fn there_is_one_master_and_it_comes_back_to_its_volume() {
     }
 }
 
+/// What `config store` says of the flags that follow.
+fn effective_store(arguments: &[String]) -> String {
+    // The cluster puts the name of the node there.
+    let arguments: Vec<String> = arguments.iter().map(|it| it.replace("$(NODE)", "node")).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let output = run(&[&["config"], &arguments[..]].concat());
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn stores_call_the_master_by_its_service_and_fit_their_limits() {
+    let found = yaml("kubernetes/store.yaml");
+    let of_kind = |kind: &str| found.iter().find(|it| it["kind"] == kind).unwrap();
+    let template = &of_kind("DaemonSet")["spec"]["template"];
+    let (pod, labels) = (&template["spec"], &template["metadata"]["labels"]);
+    let container = &pod["containers"][0];
+    let effective = effective_store(&strings(&container["args"]));
+    let master = yaml("kubernetes/master.yaml");
+    let service = master.iter().find(|it| it["kind"] == "Service").unwrap();
+    let port = &service["spec"]["ports"][0]["port"];
+    let name = service["metadata"]["name"].as_str().unwrap();
+    assert_eq!(setting(&effective, "master"), format!("{name}:{port}"));
+    // The policy of the master lets in whoever has this label, and that of the store lets engines in.
+    for policy in [yaml("kubernetes/policy.yaml").remove(1), of_kind("NetworkPolicy").clone()] {
+        assert_eq!(policy["kind"], "NetworkPolicy");
+        let from = &policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"];
+        assert_eq!(from["mooring.io/client"], labels["mooring.io/client"]);
+    }
+    let data = setting(&effective, "data-port") + "/UDP";
+    assert_eq!(
+        ports(&container["ports"], "containerPort").into_values().collect::<Vec<_>>(),
+        [data.clone()]
+    );
+    let rule = &of_kind("NetworkPolicy")["spec"]["ingress"][0];
+    assert_eq!(ports(&rule["ports"], "port").into_values().collect::<Vec<_>>(), [data]);
+    let gib = |text: &str| {
+        text.trim_end_matches("iB")
+            .trim_end_matches("Gi")
+            .trim_end_matches('G')
+            .parse::<u64>()
+            .unwrap()
+    };
+    let (memory, limit) =
+        (setting(&effective, "memory"), &container["resources"]["limits"]["memory"]);
+    // The buffers are half a gibibyte.
+    assert!(gib(limit.as_str().unwrap()) > gib(&memory), "{memory} does not fit {limit}");
+    let grace = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
+    assert!(Duration::from_secs(grace) >= seconds(&setting(&effective, "grace")) + SPARE);
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(pod["enableServiceLinks"], false);
+    let image = |of: &Value| of["image"].clone();
+    let deployment = master.iter().find(|it| it["kind"] == "Deployment").unwrap();
+    assert_eq!(image(container), image(&deployment["spec"]["template"]["spec"]["containers"][0]));
+}
+
 #[test]
 fn the_unit_waits_for_what_the_master_says_and_gives_it_time_to_leave() {
     let unit = text("systemd/mooring.service");
@@ -226,7 +282,8 @@ fn the_unit_waits_for_what_the_master_says_and_gives_it_time_to_leave() {
 fn the_chart_is_of_this_release_and_its_flags_are_flags() {
     let chart = yaml("helm/mooring/Chart.yaml").remove(0);
     assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
-    let template = text("helm/mooring/templates/deployment.yaml");
+    let template =
+        text("helm/mooring/templates/deployment.yaml") + &text("helm/mooring/templates/store.yaml");
     let known = run(&["reference", "flags"]).stdout;
     let known = String::from_utf8(known).unwrap() + &text("migrating.md");
     let flags = Regex::new(r"--[a-z][a-z0-9_-]+[a-z0-9]").unwrap();
@@ -245,8 +302,14 @@ fn the_chart_is_of_this_release_and_its_flags_are_flags() {
     let values = yaml("helm/mooring/values.yaml").remove(0);
     let schema: Value = serde_json::from_str(&text("helm/mooring/values.schema.json")).unwrap();
     let asked = Regex::new(r"\.Values\.([a-zA-Z.]+)").unwrap();
-    let templates =
-        ["deployment.yaml", "service.yaml", "policy.yaml", "volume.yaml", "monitor.yaml"];
+    let templates = [
+        "deployment.yaml",
+        "service.yaml",
+        "store.yaml",
+        "policy.yaml",
+        "volume.yaml",
+        "monitor.yaml",
+    ];
     for name in ["_helpers.tpl"].into_iter().chain(templates) {
         let template = text(&format!("helm/mooring/templates/{name}"));
         for found in asked.captures_iter(&template) {

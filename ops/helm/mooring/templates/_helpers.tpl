@@ -26,3 +26,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "mooring.volume" -}}
 {{ include "mooring.claim" . }}-{{ .Release.Namespace | default "default" }}
 {{- end }}
+
+{{/* By which pods of stores are found; the Service of the master must not find them. */}}
+{{- define "mooring.storeSelector" -}}
+app.kubernetes.io/name: mooring-store
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
