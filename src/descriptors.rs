@@ -23,8 +23,9 @@ impl Shares {
 
     fn of(open_max: u64) -> Shares {
         let open_max = usize::try_from(open_max).unwrap_or(usize::MAX);
-        let pages = (open_max / 16).clamp(PAGES_MIN, PAGES_MAX);
         let own = (open_max / 8).clamp(OWN_MIN, OWN_MAX);
+        let beside = open_max.saturating_sub(own);
+        let pages = (open_max / 16).min(beside / 8).clamp(PAGES_MIN, PAGES_MAX);
         let left = open_max.saturating_sub(own).saturating_sub(4 * pages);
         Shares { mooncake: left.clamp(1, MOONCAKE_MAX), pages }
     }
@@ -48,15 +49,15 @@ pub(crate) const MOONCAKE_MAX: usize = 32_768;
 /// Many times the probes and scrapers of one process.
 const PAGES_MAX: usize = 256;
 
-/// One that probes, one that scrapes, and one who looks, all twice.
-const PAGES_MIN: usize = 8;
+/// Whoever asks gets the place of who has had no answer for longest, so that a probe comes through.
+const PAGES_MIN: usize = 1;
 
 /// Sockets of ports, the log, the lock, threads' wake-ups, files of a snapshot that are written or read
 /// side by side.
 const OWN_MAX: usize = 256;
 
-/// Without a snapshot.
-const OWN_MIN: usize = 16;
+/// Of a master with one shard, at rest and while it is probed, without a snapshot.
+const OWN_MIN: usize = 24;
 
 #[cfg(test)]
 mod tests {
@@ -64,11 +65,11 @@ mod tests {
 
     #[test]
     fn clients_get_what_is_left_and_never_all() {
-        for open_max in [0, 16, 64, 256, 1024, 4096, 65_536, 1 << 20, u64::MAX] {
+        for open_max in [0, 16, 24, 32, 48, 64, 128, 256, 1024, 4096, 65_536, 1 << 20, u64::MAX] {
             let shares = Shares::of(open_max);
             assert!((1..=MOONCAKE_MAX).contains(&shares.mooncake), "{open_max}: {shares:?}");
             assert!((PAGES_MIN..=PAGES_MAX).contains(&shares.pages), "{open_max}: {shares:?}");
-            if open_max >= 64 {
+            if open_max >= 32 {
                 let used = shares.mooncake + 4 * shares.pages + OWN_MIN;
                 assert!(used as u64 <= open_max, "{open_max}: {shares:?}");
             }

@@ -15,7 +15,7 @@ use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 /// A listener whose connections end when no answer goes out on them for a while, and when others want
 /// their places.
@@ -27,6 +27,11 @@ pub(crate) struct Connections {
 impl Connections {
     /// With so many places. Must be called inside a tokio runtime.
     pub(crate) fn new(socket: TcpListener, places: usize) -> Connections {
+        // A connection that finds the queue full is tried again after a second, and a probe that comes
+        // behind many others would be late. Where it cannot be longer it stays as it is.
+        if let Err(error) = rustix::net::listen(&socket, BACKLOG) {
+            tracing::debug!(%error, "the queue of the admin pages stays as it is");
+        }
         Connections { socket, places: Places::new(places) }
     }
 }
@@ -36,8 +41,22 @@ impl Listener for Connections {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        let (stream, peer) = <TcpListener as Listener>::accept(&mut self.socket).await;
-        (Timed::new(stream, self.places.take().await, IDLE_TIMEOUT), peer)
+        loop {
+            match self.socket.accept().await {
+                Ok((stream, peer)) => {
+                    let place = self.places.take().await;
+                    return (Timed::new(stream, place, IDLE_TIMEOUT), peer);
+                }
+                // The peer is gone already.
+                Err(error) if is_of_peer(&error) => {}
+                // The process has no descriptor left. One of these connections has to leave for a
+                // probe to come, and does so within moments.
+                Err(_) => {
+                    self.places.make_room();
+                    sleep(ACCEPT_AGAIN).await;
+                }
+            }
+        }
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -91,6 +110,11 @@ impl Places {
         // One that is just being answered leaves when it is. It is never closed.
         place._open = self.open.clone().acquire_owned().await.ok();
         place
+    }
+
+    /// Has the connection leave that has had no answer for longest, if there is one.
+    fn make_room(&self) {
+        self.lock().evict_oldest();
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -237,6 +261,22 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
+
+/// Whether a connection ended before it was accepted.
+fn is_of_peer(error: &io::Error) -> bool {
+    let kinds = [
+        io::ErrorKind::ConnectionAborted,
+        io::ErrorKind::ConnectionReset,
+        io::ErrorKind::ConnectionRefused,
+    ];
+    kinds.contains(&error.kind())
+}
+
+/// Connections that wait to be accepted; the system has a limit of its own.
+const BACKLOG: i32 = 1024;
+
+/// While the process has no descriptor left: short beside the patience of a probe, and no load.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(10);
 
 /// As long as a request on the QUIC port may take to come; every page is made in less.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
