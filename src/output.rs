@@ -6,6 +6,7 @@
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::command::CommandError;
 
@@ -32,6 +33,11 @@ pub(crate) fn print_line(text: impl Display) -> Result<bool, CommandError> {
 /// # Errors
 /// As [`print`].
 pub(crate) fn reads_on(written: io::Result<()>) -> Result<bool, CommandError> {
+    let written = if WAS_CLOSED.load(Ordering::Relaxed) {
+        Err(io::Error::from_raw_os_error(libc::EBADF))
+    } else {
+        written
+    };
     match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
@@ -42,6 +48,21 @@ pub(crate) fn reads_on(written: io::Result<()>) -> Result<bool, CommandError> {
 /// Writes a line for people to standard error. Where nobody takes it there is nobody to tell that.
 pub(crate) fn note(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Whether the process was started without a standard output. What is written to it then goes nowhere
+/// and succeeds: before `main` begins, the standard library has opened `/dev/null` in its place.
+static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// So this looks before that; the loader calls what stands in this section of the program.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK: extern "C" fn() = look;
+
+extern "C" fn look() {
+    // SAFETY: it asks for the flags of a number, whatever that is, and changes nothing.
+    let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+    WAS_CLOSED.store(flags == -1, Ordering::Relaxed);
 }
 
 #[cfg(test)]

@@ -19,6 +19,14 @@ fn to_a_full_device(arguments: &[&str]) -> Output {
     mooring(arguments).stdout(device).stderr(Stdio::piped()).output().unwrap()
 }
 
+/// As `>&-` in a shell does it: there is no standard output at all.
+fn to_a_closed_output(arguments: &[&str]) -> Output {
+    let command = mooring(arguments);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "exec \"$0\" \"$@\" >&-"]).arg(command.get_program());
+    shell.args(command.get_args()).stderr(Stdio::piped()).output().unwrap()
+}
+
 fn ends_well_in_either_way(arguments: &[&str]) {
     let output = to_nobody(arguments);
     let error = String::from_utf8(output.stderr).unwrap();
@@ -28,6 +36,10 @@ fn ends_well_in_either_way(arguments: &[&str]) {
     assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
     assert!(error.starts_with("error: ") && error.contains("No space left"), "{error}");
     assert_eq!(error.lines().count(), 1, "{arguments:?}: {error}");
+    let output = to_a_closed_output(arguments);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
+    assert!(error.contains("standard output: Bad file descriptor"), "{arguments:?}: {error}");
 }
 
 #[test]
