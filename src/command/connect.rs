@@ -1,6 +1,7 @@
 //! How a command reaches the master: the shared arguments, and the client that they make.
 
 use std::path::PathBuf;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use clap::Args;
@@ -9,7 +10,7 @@ use mooring_proto::client::{Client, ClientConfig, ClientError, ClientTls};
 use super::CommandError;
 use super::table::printable;
 use crate::telemetry::TracingArgs;
-use crate::{config, tls};
+use crate::{config, output, tls};
 
 /// Where the master is, and how it is trusted.
 #[derive(Args, Clone, Debug)]
@@ -163,8 +164,33 @@ impl ClientArgs {
     }
 
     async fn connect_as(&self, config: ClientConfig) -> Result<Client, CommandError> {
-        Client::connect(config).await.map_err(|error| self.address.not_connected(&error))
+        let connected = pin!(Client::connect(config));
+        let outcome = told_after(TELL_AFTER, connected, || {
+            let left = self.timeout.saturating_sub(TELL_AFTER);
+            if !left.is_zero() {
+                let master = &self.address.master;
+                output::note(format_args!(
+                    "nobody answers on UDP {master} yet; waiting for the master for {} s more, then \
+                     giving up (--timeout)",
+                    left.as_secs_f64().ceil()
+                ));
+            }
+        });
+        outcome.await.map_err(|error| self.address.not_connected(&error))
     }
+}
+
+/// Waits for something, and tells so if it takes long.
+async fn told_after<T>(
+    long: Duration,
+    mut something: Pin<&mut impl Future<Output = T>>,
+    tell: impl FnOnce(),
+) -> T {
+    if let Ok(outcome) = tokio::time::timeout(long, &mut something).await {
+        return outcome;
+    }
+    tell();
+    something.await
 }
 
 /// Whether not even a refusal came.
@@ -181,5 +207,28 @@ fn parse_fingerprint(text: &str) -> Result<Fingerprint, String> {
     parsed.ok_or_else(|| "a SHA-256 has 64 hexadecimal digits".to_owned())
 }
 
+/// A master that is there answers in much less.
+const TELL_AFTER: Duration = Duration::from_secs(1);
+
 const NO_TRUST: &str = "nothing says how to trust the master: give --tls-ca FILE, --pin-sha256 HEX, \
                         or --dev for a master of this machine";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_wait_is_told_once_it_is_long_and_goes_on() {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        // It ends only when it was told.
+        let something = pin!(async { told.await.unwrap() });
+        let outcome = told_after(Duration::ZERO, something, || tell.send(7).unwrap()).await;
+        assert_eq!(outcome, 7);
+    }
+
+    #[tokio::test]
+    async fn what_is_there_at_once_is_not_told() {
+        let outcome = told_after(Duration::MAX, pin!(async { 7 }), || panic!("it was told")).await;
+        assert_eq!(outcome, 7);
+    }
+}

@@ -95,6 +95,26 @@ fn a_master_that_does_not_answer_quic_is_told_with_what_is_likely() {
 }
 
 #[test]
+fn a_command_says_what_it_waits_for_and_for_how_long() {
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let master = udp.local_addr().unwrap().to_string();
+    let pin = "0".repeat(64);
+    let stats = |timeout| {
+        let trust = ["--master", &master, "--pin-sha256", &pin, "--timeout", timeout];
+        let output = run(&[&["stats"][..], &trust].concat());
+        assert_eq!(output.status.code(), Some(1));
+        assert!(output.stdout.is_empty());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told = stats("1500ms");
+    let first = told.lines().next().unwrap();
+    for word in [&format!("UDP {master}"), "waiting for the master", "1 s more", "--timeout"] {
+        assert!(first.contains(word), "no {word}: {told}");
+    }
+    assert!(!stats("800ms").contains("waiting for the master"));
+}
+
+#[test]
 fn missing_keys_are_told_by_text_and_exit_code() {
     let pool = Pool::start(&[], 1);
     pool.put("there", b"value");
