@@ -38,7 +38,8 @@ struct InspectArgs {
     directory: PathBuf,
 
     /// Print one JSON object: state, age_s, objects, segments, clients, bytes, format, held_ranges,
-    /// would, reason, and more
+    /// would, reason, and more. While a master holds the directory, would is wait, reason is held, and
+    /// if_killed tells what a start would do if that process were killed now
     #[arg(long)]
     json: bool,
 
@@ -128,6 +129,9 @@ fn clear(args: &ClearArgs) -> Result<ExitCode, CommandError> {
 fn as_json(found: &Inspection) -> Value {
     let totals = found.totals();
     let manifest = found.manifest();
+    let held = found.held();
+    let reason = found.cause().map_or("ok", |cause| cause.reason.name());
+    let detail = found.cause().map(|cause| cause.detail.as_str());
     json!({
         "state": found.state,
         "age_s": found.age_s(),
@@ -138,12 +142,19 @@ fn as_json(found: &Inspection) -> Value {
         "format": found.snapshot.as_ref().and_then(|snapshot| snapshot.format),
         "held_ranges": totals.holds,
         "would": found.would(),
-        "reason": match &found.obstacle {
+        "reason": match (&found.obstacle, &held) {
             // As a start calls it that waits for the directory.
-            Some(_) => "directory_failed",
-            None => found.cause().map_or("ok", |cause| cause.reason.name()),
+            (Some(_), _) => "directory_failed",
+            (None, Some(_)) => "held",
+            (None, None) => reason,
         },
-        "detail": found.obstacle.as_deref().or(found.cause().map(|cause| cause.detail.as_str())),
+        "detail": found.obstacle.as_deref().or(held.as_deref()).or(detail),
+        // By what there is now; a process that leaves in order leaves something else.
+        "if_killed": held.as_ref().map(|_| json!({
+            "would": found.decision.name(),
+            "reason": reason,
+            "detail": detail,
+        })),
         "shards": manifest.map_or(0, |manifest| manifest.shards.len()),
         "incarnation": manifest.map(|manifest| manifest.incarnation.to_string()),
         "version": manifest.map(|manifest| manifest.version.as_str()),
@@ -169,12 +180,8 @@ fn as_text(found: &Inspection) -> String {
                 None => rows.push(("a start would", outcome)),
             }
         }
-        Some(pid) => {
-            let doing = match &found.serving {
-                Some(note) if note.pid == pid => "a master is serving with it",
-                _ => "a master is starting or leaving",
-            };
-            rows.push(("lock", format!("held by process {pid}: {doing}")));
+        Some(_) => {
+            rows.push(("lock", found.held().unwrap_or_default()));
             let wait = "wait for that process to end, and then see what it has left";
             rows.push(("a start would", wait.to_owned()));
             let why = found.cause().map_or(String::new(), |cause| format!(": {}", cause.reason));

@@ -85,9 +85,26 @@ impl Inspection {
         Some((after_ms as f64 - ahead_ms as f64) / 1e3)
     }
 
-    /// What a start would do, by its name in logs and JSON; `wait` until there is no obstacle.
+    /// What a start would do, by its name in logs and JSON; `wait` until there is no obstacle, and while
+    /// a process holds the directory: what that leaves is not known yet.
     pub(crate) fn would(&self) -> &'static str {
-        if self.obstacle.is_some() { "wait" } else { self.decision.name() }
+        if self.obstacle.is_some() || self.held_by_pid.is_some() {
+            "wait"
+        } else {
+            self.decision.name()
+        }
+    }
+
+    /// Who holds the directory and what for, in words; `None` if nobody does.
+    pub(crate) fn held(&self) -> Option<String> {
+        let pid = self.held_by_pid?;
+        let is_serving = self.serving.as_ref().is_some_and(|note| note.pid == pid);
+        let doing = if is_serving {
+            "a master is serving with it"
+        } else {
+            "a master is starting or leaving"
+        };
+        Some(format!("held by process {pid}: {doing}"))
     }
 
     /// Why a start would not restore, if nothing is in its way.

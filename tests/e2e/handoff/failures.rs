@@ -72,14 +72,21 @@ fn a_look_says_that_a_master_is_serving() {
     let place = Place::new();
     let master = place.master(&[]);
     let pid = master.process.ready()["pid"].clone();
-    assert_eq!(place.inspect()["held_by_pid"], pid);
+    let told = place.inspect();
+    assert_eq!(told["held_by_pid"], pid);
+    let outcome = [&told["state"], &told["would"], &told["reason"]];
+    assert_eq!(outcome, ["serving", "wait", "held"], "{told}");
+    assert!(told["detail"].as_str().unwrap().contains("a master is serving"), "{told}");
+    let if_killed = [&told["if_killed"]["would"], &told["if_killed"]["reason"]];
+    assert_eq!(if_killed, ["serve_empty", "killed"], "{told}");
     let directory = place.directory();
     let look = ["handoff", "inspect", directory.to_str().unwrap()];
     let text = String::from_utf8(crate::harness::run(&look).stdout).unwrap();
     assert!(text.contains(&format!("held by process {pid}: a master is serving")), "{text}");
     assert!(!text.contains("ended without"), "{text}");
     place.leave(master);
-    assert!(place.inspect()["held_by_pid"].is_null());
+    let told = place.inspect();
+    assert!(told["held_by_pid"].is_null() && told["if_killed"].is_null(), "{told}");
 }
 
 /// What a start would do depends on how the master is told, so a look reads that too.
