@@ -160,6 +160,29 @@ fn run_mooncake_master(arguments: &[OsString]) -> Result<ExitCode, CommandError>
         mooncake_master::Asked::Master { arguments, ineffective } => {
             run_arguments(arguments, &ineffective)
         }
+        mooncake_master::Asked::Check { arguments, report, is_refused } => {
+            output::print(report)?;
+            if is_refused {
+                return Ok(ExitCode::from(2));
+            }
+            check_master(&arguments)
+        }
+    }
+}
+
+/// Tells what a master would refuse of arguments, and starts none.
+fn check_master(arguments: &[OsString]) -> Result<ExitCode, CommandError> {
+    let command = environment::name_variables(Cli::command());
+    let parsed = command.clone().try_get_matches_from(arguments);
+    match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(Cli { command: Command::Master(args), .. }) => {
+            if let Some(lack) = master::check(&args)? {
+                output::note(format_args!("note: a master does not start with this yet: {lack}"));
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(error) => Ok(report_usage(&command, &error)),
     }
 }
 

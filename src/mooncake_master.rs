@@ -4,6 +4,7 @@
 //! Each flag works, is accepted and named in the log as having no effect, or is refused before
 //! anything starts: a setting is never lost in silence.
 
+mod check;
 mod file;
 mod flags;
 mod given;
@@ -42,13 +43,22 @@ pub(crate) enum Asked {
         /// Flags that were given and do nothing here.
         ineffective: Vec<String>,
     },
+    /// To tell what would become of the flags.
+    Check {
+        /// That command line of `mooring`.
+        arguments: Vec<OsString>,
+        /// What to tell.
+        report: String,
+        /// Whether any of them is refused.
+        is_refused: bool,
+    },
 }
 
 /// Translates arguments into those of `mooring master`, of which `command` is the whole command
 /// line.
 ///
 /// # Errors
-/// Arguments, naming the flag.
+/// Arguments, naming every flag that is refused.
 pub(crate) fn translate(
     command: &clap::Command,
     arguments: &[OsString],
@@ -60,14 +70,28 @@ pub(crate) fn translate(
         Ok(Asked::Told)
     };
     let master = master_flags(command);
-    match given::read(&arguments, &master)? {
-        Line::Help => told(help::text()),
-        Line::Version => told(help::version()),
-        Line::Run(settings) => {
-            let plan = map::plan(settings, &master)?;
-            let start = [OsString::from("mooring"), "master".into()];
-            let arguments = start.into_iter().chain(plan.flags.into_iter().map(OsString::from));
-            Ok(Asked::Master { arguments: arguments.collect(), ineffective: plan.ineffective })
+    let settings = match given::read(&arguments, &master) {
+        Line::Help => return told(help::text()),
+        Line::Version => return told(help::version()),
+        Line::Run(settings) => settings,
+    };
+    let is_check = settings.is_check;
+    let plan = map::plan(settings, &master);
+    let start = [OsString::from("mooring"), "master".into()];
+    let arguments = start.into_iter().chain(plan.flags.iter().map(OsString::from)).collect();
+    if is_check {
+        let (report, is_refused) = (check::report(&plan), !plan.refused.is_empty());
+        return Ok(Asked::Check { arguments, report, is_refused });
+    }
+    match plan.refused.as_slice() {
+        [] => {
+            let ineffective = plan.ineffective.into_iter().map(|it| it.name).collect();
+            Ok(Asked::Master { arguments, ineffective })
+        }
+        [one] => Err(CommandError::Arguments(one.clone())),
+        many => {
+            let all = many.join("\n  ");
+            Err(CommandError::Arguments(format!("{} settings are refused:\n  {all}", many.len())))
         }
     }
 }

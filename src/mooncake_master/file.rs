@@ -18,22 +18,25 @@ pub(super) struct FileSettings {
     pub(super) settings: Vec<Given>,
     /// Keys that are no flags. That program passes over them.
     pub(super) unknown: Vec<String>,
+    /// Values that their flags do not take, each with the name of its flag.
+    pub(super) refused: Vec<String>,
 }
 
 /// Reads a file.
 ///
 /// # Errors
-/// Arguments, naming the file and the key: for one that cannot be read, has another form, or holds a
-/// value that its flag does not take.
+/// Arguments, naming the file: for one that cannot be read or has another form.
 pub(super) fn read(path: &Path, master: &MasterFlags) -> Result<FileSettings, CommandError> {
-    let wrong =
-        |text: String| CommandError::Arguments(format!("--config_path={}: {text}", path.display()));
+    let named = |text: String| format!("--config_path={}: {text}", path.display());
+    let wrong = |text: String| CommandError::Arguments(named(text));
     let form = match path.extension().and_then(|ending| ending.to_str()) {
         Some("json") => Form::Json,
         Some("yaml" | "yml") => Form::Yaml,
         _ => return Err(wrong("allowed is a file that ends in .json, .yaml or .yml".to_owned())),
     };
-    parse(&text_of(path).map_err(wrong)?, form, master).map_err(wrong)
+    let mut found = parse(&text_of(path).map_err(wrong)?, form, master).map_err(wrong)?;
+    found.refused = found.refused.into_iter().map(named).collect();
+    Ok(found)
 }
 
 /// How a file is written.
@@ -54,38 +57,35 @@ pub(super) fn parse(text: &str, form: Form, master: &MasterFlags) -> Result<File
         Form::Json => json_pairs(text),
         Form::Yaml => yaml_pairs(text),
     };
-    settings_of(pairs?, master).map_err(|error| error.to_string())
+    Ok(settings_of(pairs?, master))
 }
 
 type Pairs = Vec<(String, String)>;
 
-fn settings_of(pairs: Pairs, master: &MasterFlags) -> Result<FileSettings, CommandError> {
+fn settings_of(pairs: Pairs, master: &MasterFlags) -> FileSettings {
     let mut found = FileSettings::default();
     for (key, value) in pairs {
         let name = if key == CLIENT_TTL_KEY { "client_ttl" } else { key.as_str() };
-        match flags::find(name) {
-            Some(flag) => {
-                // An empty text of a number or switch is one that was left open.
-                if value.is_empty() && flag.kind != Kind::Text {
-                    continue;
-                }
-                let value = values::checked(flag, &value)?;
-                found.settings.push(Given { name: name.to_owned(), value, owner: Owner::Table });
-            }
+        let (value, owner) = match flags::find(name) {
+            // An empty text of a number or switch is one that was left open.
+            Some(flag) if value.is_empty() && flag.kind != Kind::Text => continue,
+            Some(flag) => (values::checked(flag, &value), Owner::Table),
             None => match master.iter().find(|(known, _)| *known == key) {
                 // A flag of the master's own, which says how the index outlives a restart, for one.
-                Some((_, true)) => {
-                    let value = values::checked_switch(&key, &value)?;
-                    found.settings.push(Given { name: key, value, owner: Owner::Master });
+                Some((_, true)) => (values::checked_switch(&key, &value), Owner::Master),
+                Some((_, false)) => (Ok(value), Owner::Master),
+                None => {
+                    found.unknown.push(key);
+                    continue;
                 }
-                Some((_, false)) => {
-                    found.settings.push(Given { name: key, value, owner: Owner::Master });
-                }
-                None => found.unknown.push(key),
             },
+        };
+        match value {
+            Ok(value) => found.settings.push(Given { name: name.to_owned(), value, owner }),
+            Err(error) => found.refused.push(error.to_string()),
         }
     }
-    Ok(found)
+    found
 }
 
 fn text_of(path: &Path) -> Result<String, String> {
@@ -186,7 +186,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(name);
         std::fs::write(&path, text).unwrap();
-        read(&path, &Vec::new()).map_err(|error| error.to_string())
+        let found = read(&path, &Vec::new()).map_err(|error| error.to_string())?;
+        if found.refused.is_empty() { Ok(found) } else { Err(found.refused.join("; ")) }
     }
 
     fn pairs(found: &FileSettings) -> Vec<(&str, &str)> {
@@ -240,6 +241,8 @@ mod tests {
             let error = read_as(name, text).unwrap_err();
             assert!(error.contains(part) && error.contains(name), "{text}: {error}");
         }
+        let error = read_as("a.yaml", "rpc_port: x\nclient_ttl: y\n").unwrap_err();
+        assert!(error.contains("rpc_port") && error.contains("client_ttl"), "{error}");
         let error = read(Path::new("/nowhere/a.yaml"), &Vec::new()).unwrap_err().to_string();
         assert!(error.contains("/nowhere/a.yaml"), "{error}");
     }

@@ -35,21 +35,29 @@ pub(super) enum Line {
     Help,
     /// To be told which release it is.
     Version,
-    /// To run with these settings, in their order.
-    Run(Vec<Given>),
+    /// To run with these settings, or to tell what would become of them.
+    Run(Settings),
+}
+
+/// What a command line sets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Settings {
+    /// In their order.
+    pub(super) given: Vec<Given>,
+    /// What cannot be understood, each with the name of its flag.
+    pub(super) refused: Vec<String>,
+    /// Only to be told about.
+    pub(super) is_check: bool,
 }
 
 /// Flags of `mooring master` that may be given here too: the name with underscores, and whether it
 /// is a switch.
 pub(super) type MasterFlags = Vec<(String, bool)>;
 
-/// Reads a command line, without the name of the program.
-///
-/// # Errors
-/// Arguments, naming the flag: one that nobody knows, one without a value, and one whose value is
-/// not of its kind.
-pub(super) fn read(arguments: &[String], master: &MasterFlags) -> Result<Line, CommandError> {
-    let mut settings = Vec::new();
+/// Reads a command line, without the name of the program. Refused is a flag that nobody knows, one
+/// without a value, and one whose value is not of its kind.
+pub(super) fn read(arguments: &[String], master: &MasterFlags) -> Line {
+    let mut settings = Settings::default();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         if argument == "--" {
@@ -63,14 +71,21 @@ pub(super) fn read(arguments: &[String], master: &MasterFlags) -> Result<Line, C
         };
         let name = name.replace('-', "_");
         if HELP.contains(&name.as_str()) {
-            return Ok(Line::Help);
+            return Line::Help;
         }
         if name == "version" {
-            return Ok(Line::Version);
+            return Line::Version;
         }
-        settings.push(setting(name, value, &mut rest, master)?);
+        if name == CHECK && value.is_none() {
+            settings.is_check = true;
+            continue;
+        }
+        match setting(name, value, &mut rest, master) {
+            Ok(given) => settings.given.push(given),
+            Err(error) => settings.refused.push(error.to_string()),
+        }
     }
-    Ok(Line::Run(settings))
+    Line::Run(settings)
 }
 
 fn setting<'a>(
@@ -129,24 +144,30 @@ fn body_of(argument: &str) -> Option<&str> {
 const HELP: [&str; 8] =
     ["h", "help", "helpfull", "helpmatch", "helpon", "helppackage", "helpshort", "helpxml"];
 
+/// A flag of this binary's own, which that program does not have.
+pub(super) const CHECK: &str = "check_flags";
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn line(text: &str) -> Result<Line, String> {
+    fn line(text: &str) -> Line {
         let arguments: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         let master = vec![("dev".to_owned(), true), ("handoff_dir".to_owned(), false)];
-        read(&arguments, &master).map_err(|error| {
-            assert_eq!(error.exit_code(), 2);
-            error.to_string()
-        })
+        read(&arguments, &master)
+    }
+
+    fn run(text: &str) -> Settings {
+        match line(text) {
+            Line::Run(settings) => settings,
+            other => panic!("{other:?}"),
+        }
     }
 
     fn settings(text: &str) -> Vec<(String, String)> {
-        match line(text).unwrap() {
-            Line::Run(settings) => settings.into_iter().map(|it| (it.name, it.value)).collect(),
-            other => panic!("{other:?}"),
-        }
+        let settings = run(text);
+        assert_eq!(settings.refused, Vec::<String>::new());
+        settings.given.into_iter().map(|it| (it.name, it.value)).collect()
     }
 
     #[test]
@@ -180,19 +201,16 @@ mod tests {
 
     #[test]
     fn flags_of_the_libraries_and_of_the_own_master_are_known() {
-        let owners = match line("-logtostderr --v=1 --dev --handoff_dir d --nolog_prefix").unwrap()
-        {
-            Line::Run(settings) => settings.into_iter().map(|it| it.owner).collect::<Vec<_>>(),
-            other => panic!("{other:?}"),
-        };
+        let given = run("-logtostderr --v=1 --dev --handoff_dir d --nolog_prefix").given;
+        let owners: Vec<_> = given.into_iter().map(|it| it.owner).collect();
         let (library, master) = (Owner::Library, Owner::Master);
         assert_eq!(owners, [library, library, master, master, library]);
     }
 
     #[test]
     fn help_and_version_go_before_everything_else() {
-        assert_eq!(line("--rpc_port=1 -help"), Ok(Line::Help));
-        assert_eq!(line("--version"), Ok(Line::Version));
+        assert_eq!(line("--rpc_port=1 --nope -help"), Line::Help);
+        assert_eq!(line("--version"), Line::Version);
     }
 
     #[test]
@@ -206,8 +224,15 @@ mod tests {
             ("--enable_ha=maybe", "enable_ha"),
             ("--flagfile=x", "flagfile"),
         ] {
-            let error = line(text).unwrap_err();
-            assert!(error.contains(part), "{text}: {error}");
+            let refused = run(text).refused;
+            assert!(refused.len() == 1 && refused[0].contains(part), "{text}: {refused:?}");
         }
+    }
+
+    #[test]
+    fn what_stands_behind_something_that_is_refused_is_read_all_the_same() {
+        let settings = run("--nope=1 --rpc_port=x --client_ttl=7 --check_flags --also");
+        assert!(settings.is_check);
+        assert_eq!((settings.refused.len(), settings.given.len()), (3, 1));
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::flags::{FLAGS, Fate, LIBRARY_FLAGS};
+use super::map::OF_A_LIBRARY;
 
 /// All flags with kind, default, and what becomes of each.
 pub(super) fn text() -> String {
@@ -25,6 +26,7 @@ pub(super) fn text() -> String {
     }
     let names: Vec<_> = LIBRARY_FLAGS.iter().map(|(name, _)| *name).collect();
     let _ = writeln!(text, "\n  Accepted without effect, too: {}", names.join(", "));
+    let _ = writeln!(text, "  {OF_A_LIBRARY}");
     text.push_str(TAIL);
     text
 }
@@ -56,7 +58,8 @@ mooncake_master: the master of Mooring, started with the flags of Mooncake's mas
 
   Settings may also stand in the file of --config_path, as flat YAML or as JSON; flags go before it.
   Without --tls_cert and --tls_key only TCP is opened on --rpc_port; with them QUIC on the same
-  number, too.
+  number, too. --check_flags tells what becomes of the flags beside it and of the file, and ends: with
+  status 2 if anything is refused.
 
   Flags:
 ";

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::flags::{FLAGS, Fate};
+use super::flags::{FLAGS, Fate, LIBRARY_FLAGS, REFUSED_LIBRARY_FLAGS};
+use super::map::OF_A_LIBRARY;
 
 /// A table in the order of the names.
 pub(super) fn text() -> String {
@@ -16,6 +17,15 @@ pub(super) fn text() -> String {
             Fate::Only(accepted, advice) => format!("{}: {advice}", refused(accepted)),
         };
         let _ = writeln!(text, "| `--{}` | {default} | {fate} |", flag.name);
+    }
+    text.push_str("\nFlags of the libraries of that program, of glog for the most part:\n\n");
+    text.push_str("| flag | what becomes of it |\n| --- | --- |\n");
+    for (name, _) in LIBRARY_FLAGS {
+        let _ = writeln!(text, "| `--{name}` | no effect: {OF_A_LIBRARY} |");
+    }
+    for name in REFUSED_LIBRARY_FLAGS {
+        let advice = "give the flags themselves, or a file by --config_path";
+        let _ = writeln!(text, "| `--{name}` | **refused**: {advice} |");
     }
     text
 }

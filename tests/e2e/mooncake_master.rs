@@ -121,3 +121,40 @@ fn help_and_version_are_told_in_that_programs_way() {
         assert!(text.starts_with("mooncake_master") && text.contains(part), "{text}");
     }
 }
+
+#[test]
+fn all_that_is_refused_is_told_at_once() {
+    let error = error_of(&["--enable_ha", "--nope=1", "--metrics_port=99999"]);
+    assert_eq!(error.lines().count(), 4, "{error}");
+    for part in ["3 settings are refused", "--enable_ha=true", "'nope'", "--metrics_port=99999"] {
+        assert!(error.contains(part), "no {part} in {error}");
+    }
+}
+
+#[test]
+fn a_check_of_flags_tells_what_becomes_of_them_and_starts_nothing() {
+    let check = |flags: &[&str]| {
+        let output = run(&[&["mooncake-master", "--check_flags"], flags].concat());
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), told)
+    };
+    let (code, told) = check(&["--client_ttl=60", "--max_threads=64", "--minloglevel=1"]);
+    assert_eq!(code, Some(0), "{told}");
+    for line in ["works:", "  --client_ttl=60", "no effect:", "the same start:"] {
+        assert!(told.lines().any(|it| it == line), "no {line} in {told}");
+    }
+    for part in ["--max_threads: the number", "--minloglevel: ", "mooring master --mooncake-port="]
+    {
+        assert!(told.contains(part), "no {part} in {told}");
+    }
+    let (code, told) = check(&["--enable_ha", "--rpc_port=x"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(
+        told.contains("enable_ha=true is not supported") && told.contains("rpc_port"),
+        "{told}"
+    );
+    // What the master itself refuses is found, too.
+    let (code, told) = check(&["--client_ttl=0"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("--client-ttl"), "{told}");
+}

@@ -17,6 +17,7 @@ fn the_document_names_every_flag() {
 #[test]
 fn the_document_names_every_flag_of_the_master_of_mooncake() {
     let table = printed("mooncake");
-    assert_eq!(table.lines().count(), 97 + 2);
+    // The flags of that program, those of its libraries, and the heads of both tables.
+    assert_eq!(table.lines().count(), 97 + (26 + 3) + 2 + 5);
     generated::check("migrating.md", &table);
 }
