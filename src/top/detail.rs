@@ -19,7 +19,8 @@ pub(super) fn segment(status: &Status, id: &str) -> Vec<Line<'static>> {
     let used = segment.used_ratio();
     let held = ratio(segment.held_bytes, segment.size_bytes);
     let bar = bar(ratio(segment.allocated_bytes, segment.size_bytes), held, 60);
-    let mut lines = vec![Line::default(), heading("segment", &name_of(segment)), Line::default()];
+    let mut lines =
+        vec![Line::default(), heading("segment", &name_of(status, segment)), Line::default()];
     lines.push(Line::from(vec![Span::raw("  "), Span::styled(bar, fullness(used))]));
     lines.extend(pairs(&[
         ("id", segment.segment.clone()),
@@ -67,7 +68,7 @@ pub(super) fn client(status: &Status, id: &str) -> Vec<Line<'static>> {
             percent(used),
             bytes(segment.size_bytes),
             fit(&segment.state, 12),
-            fit(&name_of(segment), 64)
+            fit(&name_of(status, segment), 64)
         );
         Line::from(vec![Span::raw("  "), Span::styled(bar, fullness(used)), Span::raw(text)])
     }));

@@ -114,26 +114,32 @@ fn summary(status: &Status, rates: Option<&Rates>, columns: usize) -> Vec<Line<'
     let number = |number: u64| count(number as f64);
     let mut summary = Vec::new();
     let mut add = |title: &str, figures: &[(&str, String)]| {
-        let mut text = format!("{title:<8}");
+        let mut spans = vec![Span::raw(format!("{title:<8}"))];
+        let mut taken = TITLE;
         for (name, figure) in figures {
-            let figure = format!("  {name} {figure:<6}");
+            let shown = format!("  {name} {figure:<5}");
             // A figure is there as a whole or not at all.
-            if text.len() + figure.trim_end().len() > columns {
+            let whole = shown.trim_end();
+            if taken + whole.len() > columns {
                 break;
             }
-            text.push_str(&figure);
+            let shown = if taken + shown.len() > columns { whole.to_owned() } else { shown };
+            taken += shown.len();
+            let is_worrying = WORRYING.contains(name) && !["0", UNKNOWN].contains(&figure.as_str());
+            let style = if is_worrying { WARNING } else { Style::new() };
+            spans.push(Span::styled(shown, style));
         }
-        summary.push(Line::raw(text.trim_end().to_owned()));
+        summary.push(Line::from(spans));
     };
     add(
         "keys/s",
         &[
             ("put", rate(|it| it.puts)),
+            ("no space", rate(|it| it.refused)),
             ("get", rate(|it| it.gets)),
             ("hit", hit),
             ("exist", rate(|it| it.exists)),
             ("remove", rate(|it| it.removes)),
-            ("no space", rate(|it| it.refused)),
         ],
     );
     add(
@@ -165,11 +171,11 @@ fn summary(status: &Status, rates: Option<&Rates>, columns: usize) -> Vec<Line<'
         "objects",
         &[
             ("all", total(|it| it.objects, number)),
-            ("unfinished", total(|it| it.unfinished_puts, number)),
             ("parked", total(|it| it.parked_puts, number)),
-            ("holds", total(|it| it.holds, number)),
-            ("held", total(|it| it.held_bytes, bytes)),
+            ("unfinished", total(|it| it.unfinished_puts, number)),
             ("leased", total(|it| it.leased_bytes, bytes)),
+            ("held", total(|it| it.held_bytes, bytes)),
+            ("holds", total(|it| it.holds, number)),
         ],
     );
     summary.extend(totals.map(|totals| memory(totals, columns)));
@@ -206,18 +212,20 @@ fn handoff(status: &Status) -> Option<Line<'static>> {
             count(handoff.restored_objects as f64),
             age(handoff.restore_s)
         ),
+        Some("none") => "no snapshot was there, began empty".to_owned(),
         Some(reason) => format!("began empty: {reason}"),
         None if handoff.ranges_expected > 0 => {
             format!("restoring, {}", percent(ratio(handoff.ranges_laid, handoff.ranges_expected)))
         }
         None => "not begun".to_owned(),
     };
-    let left = handoff.last_shutdown.as_deref().unwrap_or("unknown");
     let mut text = format!("handoff   {began}");
     if pending > 0 {
         text.push_str(&format!(", segments pending {pending}"));
     }
-    text.push_str(&format!(", the master before: {left}"));
+    if let Some(left) = &handoff.last_shutdown {
+        text.push_str(&format!(", the master before: {left}"));
+    }
     let is_well = matches!(handoff.restore.as_deref(), Some("ok" | "none"));
     let style = if is_well && pending == 0 { Style::new() } else { WARNING };
     Some(Line::styled(text, style))
@@ -278,7 +286,7 @@ fn table(
     let has_focus = view.focus == kind;
     let mark = if has_focus { ">" } else { " " };
     let mut table =
-        lines(kind.columns(), &shown, view.sorted_by(kind), columns_max.saturating_sub(2));
+        lines(kind.columns(), &shown, view.sorting(kind), columns_max.saturating_sub(2));
     if rows.is_empty() {
         let is_lacking = view.latest.as_ref().is_some_and(|it| !it.lacking.is_empty());
         table.push(Line::raw(if is_lacking { UNKNOWN } else { kind.nothing() }));
@@ -324,6 +332,12 @@ fn cut(line: Line<'static>, columns: usize) -> Line<'static> {
     }
     Line { spans, ..line }
 }
+
+/// The title of a line of figures.
+const TITLE: usize = 8;
+
+/// Figures that are zero where all is well.
+const WORRYING: [&str; 2] = ["no space", "parked"];
 
 /// Where a figure is not known.
 const UNKNOWN: &str = "-";

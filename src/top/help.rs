@@ -13,8 +13,8 @@ const TEXT: &str = "
   s  <  >      sort by another column        r       in the other order
   p, Space     pause                         ?       this page
 
-  keys/s   keys of both front ends. put: completed puts. hit: those found.
-           no space: put starts that were refused.
+  keys/s   keys of both front ends. put: completed puts. no space: put
+           starts that were refused. hit: the part of gets that were found.
   evict/s  ordered: bytes that shards were told to evict and have not yet.
   objects  parked: puts that wait for space. held: ranges that nobody gets
            while somebody may still write or read them.

@@ -84,23 +84,38 @@ pub(super) fn sort(rows: &mut [Row], column: usize, descending: bool) {
     });
 }
 
+/// By which column a table is sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sorting {
+    pub(super) column: usize,
+    pub(super) is_descending: bool,
+}
+
+impl Sorting {
+    /// The title of a column, which says so of that column.
+    fn title(self, index: usize, column: &Column) -> String {
+        let mark = match (index == self.column, self.is_descending) {
+            (false, _) => "",
+            (true, true) => "↓",
+            (true, false) => "↑",
+        };
+        format!("{}{mark}", column.title)
+    }
+}
+
 /// The title line and the rows, at most as wide as `columns_max`. Of the first column, which is a
 /// name, as much is shown as there is room for.
 pub(super) fn lines(
     columns: &[Column],
     rows: &[&Row],
-    sorted_by: usize,
+    sorting: Sorting,
     columns_max: usize,
 ) -> Vec<Line<'static>> {
-    let widths = widths(columns, rows, columns_max);
-    let titles = columns.iter().enumerate().map(|(index, column)| {
-        let mut style = Style::new().add_modifier(Modifier::BOLD);
-        if index == sorted_by {
-            style = style.add_modifier(Modifier::UNDERLINED);
-        }
-        (column.title, style)
-    });
-    let mut lines = vec![line(columns, &widths, titles)];
+    let titles: Vec<String> =
+        columns.iter().enumerate().map(|(index, column)| sorting.title(index, column)).collect();
+    let widths = widths(columns, &titles, rows, columns_max);
+    let style = Style::new().add_modifier(Modifier::BOLD);
+    let mut lines = vec![line(columns, &widths, titles.iter().map(|it| (it.as_str(), style)))];
     lines.extend(rows.iter().map(|row| {
         line(columns, &widths, row.cells.iter().map(|cell| (cell.shown.as_str(), cell.style)))
     }));
@@ -127,12 +142,17 @@ fn line<'a>(
 }
 
 /// How wide each column is; `None` leaves it out.
-fn widths(columns: &[Column], rows: &[&Row], columns_max: usize) -> Vec<Option<usize>> {
-    let widest = |(index, column): (usize, &Column)| {
+fn widths(
+    columns: &[Column],
+    titles: &[String],
+    rows: &[&Row],
+    columns_max: usize,
+) -> Vec<Option<usize>> {
+    let widest = |(index, title): (usize, &String)| {
         let cells = rows.iter().map(|row| width(&row.cells[index].shown));
-        Some(cells.max().unwrap_or(0).max(width(column.title)))
+        Some(cells.max().unwrap_or(0).max(width(title)))
     };
-    let mut widths: Vec<Option<usize>> = columns.iter().enumerate().map(widest).collect();
+    let mut widths: Vec<Option<usize>> = titles.iter().enumerate().map(widest).collect();
     loop {
         let kept = widths.iter().flatten().count();
         let wanted = widths.iter().flatten().sum::<usize>() + GAP * kept.saturating_sub(1);
@@ -179,7 +199,8 @@ mod tests {
 
     fn shown(rows: &[Row], columns_max: usize) -> Vec<String> {
         let rows: Vec<&Row> = rows.iter().collect();
-        lines(&COLUMNS, &rows, 0, columns_max).iter().map(Line::to_string).collect()
+        let sorting = Sorting { column: 1, is_descending: true };
+        lines(&COLUMNS, &rows, sorting, columns_max).iter().map(Line::to_string).collect()
     }
 
     #[test]
@@ -187,18 +208,18 @@ mod tests {
         let rows = [row("a", 7.0), row("bcdef", 12_345.0)];
         assert_eq!(
             shown(&rows, 80),
-            ["NAME    SIZE  RARE", "a          7     -", "bcdef  12345     -"]
+            ["NAME   SIZE↓  RARE", "a          7     -", "bcdef  12345     -"]
         );
     }
 
     #[test]
     fn a_narrow_table_leaves_out_what_matters_least_and_then_cuts_the_name() {
         let rows = [row("a-very-long-name-of-a-host", 7.0)];
-        assert_eq!(shown(&rows, 32)[1], "a-very-long-name-of~     7     -");
-        assert_eq!(shown(&rows, 22)[1], "a-very-long-nam~     7");
+        assert_eq!(shown(&rows, 33)[1], "a-very-long-name-of~      7     -");
+        assert_eq!(shown(&rows, 22)[1], "a-very-long-na~      7");
         for columns_max in 0..40 {
             for line in shown(&rows, columns_max) {
-                assert!(width(&line) <= columns_max.max(6), "{columns_max}: {line:?}");
+                assert!(width(&line) <= columns_max.max(7), "{columns_max}: {line:?}");
             }
         }
     }

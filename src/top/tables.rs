@@ -159,7 +159,7 @@ fn segments(status: &Status) -> Vec<Row> {
         let objects = ratio(segment.allocated_bytes, segment.size_bytes);
         let state = Cell::text(segment.state.clone());
         let cells = vec![
-            Cell::text(name_of(segment)),
+            Cell::text(name_of(status, segment)),
             if segment.state == "open" { state } else { state.styled(WARNING) },
             Cell {
                 order: super::table::Order::Number(used),
@@ -178,10 +178,13 @@ fn segments(status: &Status) -> Vec<Row> {
     rows.collect()
 }
 
-/// What people know a segment by: the slot tells those of one store from each other.
-pub(super) fn name_of(segment: &Segment) -> String {
-    let name = segment.name.as_ref().filter(|name| !name.is_empty());
-    format!("{} {}", segment.slot, name.unwrap_or(&segment.endpoint))
+/// What people know a segment by, its own name or that of its store: the slot tells those of one store
+/// from each other.
+pub(super) fn name_of(status: &Status, segment: &Segment) -> String {
+    let owner = status.clients.iter().find(|client| client.client == segment.client);
+    let names = [segment.name.as_ref(), owner.map(|owner| &owner.name), Some(&segment.endpoint)];
+    let name = names.into_iter().flatten().find(|name| !name.is_empty());
+    format!("{} {}", segment.slot, name.map_or("", String::as_str))
 }
 
 fn clients(status: &Status) -> Vec<Row> {

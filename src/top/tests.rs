@@ -113,8 +113,10 @@ fn an_ordinary_terminal_shows_rates_memory_and_every_table() {
         "51.0% of 300G",
         "quic Get",
         "80.0us",
-        "1 10.0.0.1:9100",
+        "1 store on host 1",
         "97.0%",
+        "SHARD↑",
+        "USED↓",
         "store on host 2",
         "q quit",
     ] {
@@ -256,6 +258,42 @@ fn a_shard_that_does_not_answer_still_has_a_queue() {
     assert_shows(&drawn(&view, 80, 24), "get -");
 }
 
+/// A put that is refused is what somebody looks for first.
+#[test]
+fn an_ordinary_terminal_has_room_for_what_is_wrong() {
+    let mut view = view();
+    let mut full = status(13.0);
+    let totals = full.totals.as_mut().unwrap();
+    (totals.put_refused, totals.put_ends, totals.parked_puts) = (123_456, 234_567, 99_999);
+    (totals.leased_bytes, totals.held_bytes) = (123 << 30, 45 << 30);
+    view.take(Ok(full));
+    let screen = drawn(&view, 80, 24);
+    for text in ["no space 123k", "put 235k", "parked 100k", "leased 123G", "held 45.0G"] {
+        assert_shows(&screen, text);
+    }
+    assert!(!screen.iter().any(|line| line.ends_with('~')), "{screen:#?}");
+    let worrying = |text: &str| {
+        let lines = frame(&view, Size { columns: 80, lines: Some(24) });
+        let spans = lines.into_iter().flat_map(|line| line.spans);
+        spans.into_iter().find(|span| span.content.contains(text)).unwrap().style
+    };
+    assert_eq!(worrying("no space"), super::tables::WARNING);
+    assert_ne!(worrying("put 235k"), super::tables::WARNING);
+}
+
+#[test]
+fn a_segment_without_a_name_has_that_of_its_store_and_else_its_address() {
+    let mut view = view();
+    let mut other = status(13.0);
+    other.segments[0].name = Some("engine:7".to_owned());
+    other.segments[1].client = "client-of-long-ago".to_owned();
+    view.take(Ok(other));
+    let screen = drawn(&view, 80, 24);
+    for text in ["0 engine:7", "1 10.0.0.1:9100", "2 store on host 2"] {
+        assert_shows(&screen, text);
+    }
+}
+
 #[test]
 fn a_certificate_that_runs_out_soon_is_told() {
     let mut view = view();
@@ -332,7 +370,7 @@ fn the_selected_row_is_always_on_the_screen() {
 #[test]
 fn a_narrow_terminal_keeps_the_names_and_what_is_used() {
     let screen = drawn(&view(), 40, 24);
-    assert_shows(&screen, "1 10.0.0.1:9100");
+    assert_shows(&screen, "1 store on host 1");
     assert_shows(&screen, "97.0%");
     assert!(!screen.iter().any(|line| line.contains("SPANS")), "{screen:#?}");
     assert_shows(&drawn(&view(), 120, 40), "SPANS");
@@ -347,7 +385,7 @@ fn a_frame_for_a_pipe_has_every_row_and_no_keys() {
     let lines: Vec<String> =
         frame(&view, Size { columns: 80, lines: None }).iter().map(ToString::to_string).collect();
     for slot in 0..50 {
-        assert_shows(&lines, &format!(" {slot} 10.0.0.{slot}:9100 "));
+        assert_shows(&lines, &format!(" {slot} store on host {} ", slot % 3));
     }
     assert!(!lines.iter().any(|line| line.contains("q quit")));
 }

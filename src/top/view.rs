@@ -2,7 +2,7 @@
 
 use super::rates::Rates;
 use super::status::Status;
-use super::table::{Row, sort};
+use super::table::{Row, Sorting, sort};
 use super::tables::Kind;
 
 /// The state of the screen.
@@ -155,9 +155,10 @@ impl View {
         rows
     }
 
-    /// The column by which a table is sorted.
-    pub(super) fn sorted_by(&self, kind: Kind) -> usize {
-        self.state(kind).sorted_by
+    /// How a table is sorted.
+    pub(super) fn sorting(&self, kind: Kind) -> Sorting {
+        let state = self.state(kind);
+        Sorting { column: state.sorted_by, is_descending: state.is_descending }
     }
 
     /// Which of the rows is selected: one that is gone leaves the first one.
