@@ -4,6 +4,7 @@
 //! it and sends them. Whoever is traced waits for nothing, and what finds no place is counted and gone.
 //! A request that is not traced costs a comparison.
 
+mod allowance;
 mod args;
 mod commands;
 mod encode;

@@ -53,6 +53,7 @@ struct Pending {
 impl Exporter {
     /// Works until the process ends.
     pub(super) async fn run(mut self) {
+        self.open_ahead().await;
         let mut batch: Vec<Item> = Vec::new();
         let mut pending: Option<Pending> = None;
         let mut figures: Option<(Source, tokio::time::Interval)> = None;
@@ -91,6 +92,17 @@ impl Exporter {
                     pending = self.send_due(&mut batch).await;
                 }
             }
+        }
+    }
+
+    /// A command that ends does not wait for long: the way should be open by then.
+    async fn open_ahead(&mut self) {
+        let Some(line) = &mut self.traces else { return };
+        let in_time = line.timeout();
+        tokio::select! {
+            _ = timeout(in_time, line.open_ahead()) => {}
+            // An error says that the process is at its end.
+            _ = self.leaving.wait_for(|leaving| *leaving) => {}
         }
     }
 

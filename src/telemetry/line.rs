@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use super::allowance::{Allowance, Bounded};
 use super::args::Protocol;
 use super::target::Target;
 use crate::tls;
@@ -26,6 +27,8 @@ pub(super) struct Line {
     target: Target,
     tls: Option<TlsConnector>,
     open: Option<Open>,
+    /// What the collector may still say.
+    allowance: Allowance,
 }
 
 enum Open {
@@ -71,12 +74,19 @@ impl Line {
             }
             false => None,
         };
-        Ok(Line { target, tls, open: None })
+        Ok(Line { target, tls, open: None, allowance: Allowance::default() })
     }
 
     /// For one message.
     pub(super) fn timeout(&self) -> Duration {
         self.target.timeout
+    }
+
+    /// Opens the connection before there is a message: who sends one later waits for its answer alone.
+    /// What fails is told by the message.
+    pub(super) async fn open_ahead(&mut self) {
+        self.allowance.renew(SAID_BYTES_MAX);
+        self.open = self.connect().await.ok();
     }
 
     /// Sends a message, and gives the answer. A future that is dropped before it is done closes the
@@ -85,6 +95,7 @@ impl Line {
     /// # Errors
     /// What failed, or what the collector says.
     pub(super) async fn send(&mut self, message: Bytes) -> Result<Bytes, NotTaken> {
+        self.allowance.renew(SAID_BYTES_MAX);
         let mut open = match self.open.take() {
             Some(open) if open.is_usable() => open,
             _ => self.connect().await?,
@@ -106,6 +117,7 @@ impl Line {
         let stream = TcpStream::connect((host, port)).await.map_err(NotTaken::for_now)?;
         // Each message is one write, and its answer is waited for.
         stream.set_nodelay(true).map_err(NotTaken::for_now)?;
+        let stream = Bounded::new(stream, self.allowance.clone());
         match &self.tls {
             None => self.shake_hands(stream).await,
             Some(tls) => {
@@ -255,6 +267,10 @@ const GRPC_PREFIX_BYTES: usize = 5;
 
 /// Cancelled, deadline exceeded, aborted, out of range, unavailable, data loss: as OTLP has it.
 const GRPC_PASSING: [u32; 6] = [1, 4, 10, 11, 14, 15];
+
+/// For all that comes beside an answer: certificates, settings of HTTP/2, provisional answers. A collector
+/// that says more without an end would keep the process reading.
+const SAID_BYTES_MAX: u64 = 256 << 10;
 
 /// Answers are a few numbers and a sentence.
 const ANSWER_BYTES_MAX: usize = 64 << 10;

@@ -1,5 +1,6 @@
 //! Traces and figures as a collector gets them.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use opentelemetry_proto::tonic::metrics::v1::{metric, number_data_point};
 use opentelemetry_proto::tonic::trace::v1::{Span, span::SpanKind};
 
 use crate::collector::{All, Collector, number_of, text_of};
-use crate::harness::{Master, mooring, page_at, run};
+use crate::harness::{Master, PATIENCE, mooring, page_at, run};
 use crate::mooncake::client::{self, Client};
 use crate::tls::Authority;
 
@@ -350,6 +351,45 @@ fn an_endpoint_that_makes_no_sense_is_refused_by_name() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("OTEL_EXPORTER_OTLP_TIMEOUT = x"), "{error}");
+}
+
+#[test]
+fn a_command_does_not_wait_for_a_collector_that_hangs() {
+    let master = Master::start(&[]);
+    let took = |flags: &[&str]| {
+        let begun = Instant::now();
+        let to = master.client_flags();
+        let to: Vec<&str> = to.iter().map(String::as_str).collect();
+        assert_eq!(run(&[&["exists", "a"], flags, &to].concat()).status.code(), Some(1));
+        begun.elapsed()
+    };
+    let hangs = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", hangs.local_addr().unwrap());
+    // The fastest of some, since the machine may be busy otherwise, too.
+    let fastest = |flags: &[&str]| (0..5).map(|_| took(flags)).min().unwrap();
+    let without = fastest(&[]);
+    let with = fastest(&["--otlp-endpoint", &url, "--trace-ratio", "1"]);
+    assert!(with < without + Duration::from_millis(400), "{with:?}, and without {without:?}");
+}
+
+/// Provisional answers may come before an answer, in any number.
+#[test]
+fn a_collector_that_talks_without_an_end_is_not_listened_to() {
+    let talks = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", talks.local_addr().unwrap());
+    let master = Master::start(&["--otlp-endpoint", &url, "--trace-ratio", "1"]);
+    command(&master, &["exists", "a"]);
+    let (mut stream, _) = talks.accept().unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.read(&mut [0]).unwrap();
+    let (begun, mut said) = (Instant::now(), 0);
+    let provisional = "HTTP/1.1 100 Continue\r\n\r\n".repeat(1000);
+    while stream.write_all(provisional.as_bytes()).is_ok() {
+        said += provisional.len();
+    }
+    // What the sockets buffer counts, too.
+    assert!(said < 64 << 20, "{said} bytes were taken");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 /// How long a master takes to leave that sends there.
