@@ -35,7 +35,7 @@ pub(crate) use self::phase::Phase;
 pub(crate) use self::queue::Outcomes;
 use self::queue::{Item, Queue};
 use self::sampler::Sampler;
-use self::target::{Signal, Target};
+use self::target::{Refused, Signal, Target};
 pub(crate) use self::trail::{Arrived, Operation, Trail, Whom};
 use crate::command::CommandError;
 
@@ -56,20 +56,38 @@ static OUTCOMES: Outcomes = Outcomes::new();
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Starts to send, if the arguments or variables say where to. `service` is the name, if no variable
-/// gives another one.
+/// gives another one. A variable that makes no sense is warned of and costs what it is about: it may be
+/// there for other programs. `warn` is given each of them once.
 ///
 /// # Errors
-/// Arguments and variables that make no sense, certificates that are of no use.
-pub(crate) fn start(args: &TelemetryArgs, service: &'static str) -> Result<(), CommandError> {
+/// Arguments that make no sense.
+pub(crate) fn start(
+    args: &TelemetryArgs,
+    service: &'static str,
+    warn: fn(&str),
+) -> Result<(), CommandError> {
     LazyLock::force(&STARTED);
-    let variable = |name: &str| std::env::var(name).ok();
+    let variable =
+        |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     if variable("OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
         return Ok(());
     }
-    let line = |signal| {
-        let target = Target::new(args, signal, variable).map_err(CommandError::Arguments)?;
-        let line = |target| Line::new(target).map_err(|error| failed(&error));
-        target.map(line).transpose()
+    let mut told = Vec::new();
+    let mut line = |signal| {
+        let line =
+            Target::new(args, signal, variable).and_then(|target| target.map(line_to).transpose());
+        match line {
+            Ok(line) => Ok(line),
+            Err(Refused { text, is_of_variable: false }) => Err(CommandError::Arguments(text)),
+            Err(Refused { text, .. }) => {
+                // What is said of all signals is wrong with each.
+                if !told.contains(&text) {
+                    warn(&text);
+                    told.push(text);
+                }
+                Ok(None)
+            }
+        }
     };
     let (traces, metrics) = (line(Signal::Traces)?, line(Signal::Metrics)?);
     if traces.is_none() && metrics.is_none() {
@@ -104,6 +122,13 @@ pub(crate) fn start(args: &TelemetryArgs, service: &'static str) -> Result<(), C
     // A second start is a test in the same process; the first one stays.
     let _ = TELEMETRY.set(telemetry);
     Ok(())
+}
+
+fn line_to(target: Target) -> Result<Line, Refused> {
+    let is_named = target.certificate.is_some();
+    let is_of_variable = is_named || target.is_of_variable;
+    let name = if is_named { "OTEL_EXPORTER_OTLP_CERTIFICATE" } else { "whom to trust" };
+    Line::new(target).map_err(|error| Refused { text: format!("{name}: {error}"), is_of_variable })
 }
 
 fn failed(error: &dyn std::fmt::Display) -> CommandError {

@@ -15,6 +15,7 @@ use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, Span, SpanData, SpanP
 use super::queue::{Item, Queue};
 use super::{TelemetryArgs, start, traces};
 use crate::command::CommandError;
+use crate::output;
 
 /// How a client command is traced.
 #[derive(Args, Clone, Debug)]
@@ -35,7 +36,9 @@ impl TracingArgs {
     pub(crate) fn apply(&self, config: &mut ClientConfig) -> Result<(), CommandError> {
         config.trace_parent = self.parent();
         config.trace_ratio = self.telemetry.trace_ratio;
-        start(&self.telemetry, "mooring-client")?;
+        // Warnings of the log are not shown to who runs a command.
+        let warn = |text: &str| output::note(format_args!("warning: nothing is sent: {text}"));
+        start(&self.telemetry, "mooring-client", warn)?;
         if let Some((queue, _)) = traces() {
             let provider = SdkTracerProvider::builder()
                 .with_span_processor(IntoQueue(queue.clone()))

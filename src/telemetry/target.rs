@@ -8,7 +8,7 @@ use hyper::Uri;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::uri::{Authority, Scheme};
 
-use super::args::{Protocol, TelemetryArgs};
+use super::args::{ENDPOINT_VARIABLE, PROTOCOL_VARIABLE, Protocol, Spoken, TelemetryArgs};
 
 /// What is sent apart from the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,18 +34,29 @@ pub(super) struct Target {
     pub(super) timeout: Duration,
     /// Whom to trust, in PEM; `None` trusts whom the system trusts.
     pub(super) certificate: Option<PathBuf>,
+    /// Whether a variable says where to, and no flag.
+    pub(super) is_of_variable: bool,
+}
+
+/// What makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    /// With the name of the flag or variable.
+    pub(super) text: String,
+    /// It stands in a variable, which may be meant for other programs.
+    pub(super) is_of_variable: bool,
 }
 
 impl Target {
     /// The target of this signal; `None` if it has none. `variable` looks a variable up.
     ///
     /// # Errors
-    /// What makes no sense, with the name of the flag or variable.
+    /// What makes no sense, also without an endpoint: who has set it may wait for spans.
     pub(super) fn new(
         args: &TelemetryArgs,
         signal: Signal,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Option<Target>, String> {
+    ) -> Result<Option<Target>, Refused> {
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());
         if given(&format!("OTEL_{}_EXPORTER", signal.name())).is_some_and(|it| it == "none") {
             return Ok(None);
@@ -56,40 +67,118 @@ impl Target {
             let of_all = format!("OTEL_EXPORTER_OTLP_{what}");
             [own, of_all].into_iter().find_map(|name| Some((given(&name)?, name)))
         };
-        let own_endpoint = format!("OTEL_EXPORTER_OTLP_{}_ENDPOINT", signal.name());
-        let of_all = args.otlp_endpoint.clone().filter(|url| !url.is_empty());
-        let (url, name, is_whole) = match (given(&own_endpoint), of_all) {
-            (Some(url), _) => (url, own_endpoint, true),
-            (None, Some(url)) => (url, "--otlp-endpoint".to_owned(), false),
-            (None, None) => return Ok(None),
-        };
-        let refused = |text: &str| format!("{name} = {url}: {text}");
-        let uri: Uri = url.parse().map_err(|error| refused(&format!("{error}")))?;
-        let is_secure = match uri.scheme() {
-            Some(scheme) if *scheme == Scheme::HTTP => false,
-            Some(scheme) if *scheme == Scheme::HTTPS => true,
-            _ => return Err(refused("allowed is http://HOST:PORT or https://HOST:PORT")),
-        };
-        let authority = uri.authority().cloned().ok_or_else(|| refused("there is no host"))?;
-        let path = match args.otlp_protocol {
+        let protocol = protocol(args, signal, given)?;
+        let Some(endpoint) = Endpoint::given(args, signal, given)? else { return Ok(None) };
+        let path = match protocol {
             Protocol::Grpc => signal.grpc_path().to_owned(),
-            Protocol::Http if is_whole => uri.path().to_owned(),
-            Protocol::Http => format!("{}{}", uri.path().trim_end_matches('/'), signal.http_path()),
+            Protocol::Http if endpoint.is_whole => endpoint.path,
+            Protocol::Http => {
+                format!("{}{}", endpoint.path.trim_end_matches('/'), signal.http_path())
+            }
         };
         let timeout = match of_signal("TIMEOUT") {
-            Some((text, name)) => {
-                milliseconds(&text).map_err(|it| format!("{name} = {text}: {it}"))?
-            }
+            Some((text, name)) => milliseconds(&text)
+                .map_err(|it| Refused::variable(format!("{name} = {text}: {it}")))?,
             None => TIMEOUT,
         };
         let headers = match of_signal("HEADERS") {
             // They may be secret, so that they are not told.
-            Some((text, name)) => headers(&text).map_err(|it| format!("{name}: {it}"))?,
+            Some((text, name)) => {
+                headers(&text).map_err(|it| Refused::variable(format!("{name}: {it}")))?
+            }
             None => Vec::new(),
         };
         let certificate = of_signal("CERTIFICATE").map(|(path, _)| PathBuf::from(path));
-        let protocol = args.otlp_protocol;
-        Ok(Some(Target { protocol, authority, is_secure, path, headers, timeout, certificate }))
+        let Endpoint { authority, is_secure, is_of_variable, .. } = endpoint;
+        Ok(Some(Target {
+            protocol,
+            authority,
+            is_secure,
+            path,
+            headers,
+            timeout,
+            certificate,
+            is_of_variable,
+        }))
+    }
+}
+
+impl Refused {
+    /// Of a variable.
+    pub(super) fn variable(text: String) -> Refused {
+        Refused { text, is_of_variable: true }
+    }
+}
+
+/// How the collector of a signal is spoken to.
+fn protocol(
+    args: &TelemetryArgs,
+    signal: Signal,
+    given: impl Fn(&str) -> Option<String>,
+) -> Result<Protocol, Refused> {
+    let own = format!("OTEL_EXPORTER_OTLP_{}_PROTOCOL", signal.name());
+    let (spoken, name) = match given(&own) {
+        Some(text) => (Spoken::of_variable(&text), own),
+        None => (args.otlp_protocol, PROTOCOL_VARIABLE.to_owned()),
+    };
+    if let Spoken::Known(protocol) = spoken {
+        return Ok(protocol);
+    }
+    let text = given(&name).unwrap_or_default();
+    Err(Refused::variable(format!("{name} = {text}: allowed is http/protobuf or grpc")))
+}
+
+/// An address of a collector.
+struct Endpoint {
+    authority: Authority,
+    is_secure: bool,
+    path: String,
+    /// Whether the path is that of the signal already.
+    is_whole: bool,
+    is_of_variable: bool,
+}
+
+impl Endpoint {
+    fn given(
+        args: &TelemetryArgs,
+        signal: Signal,
+        given: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<Endpoint>, Refused> {
+        let own = format!("OTEL_EXPORTER_OTLP_{}_ENDPOINT", signal.name());
+        let of_all = args.otlp_endpoint.clone().filter(|url| !url.is_empty());
+        // The flag goes before its variable, so the same text is that of the variable.
+        let is_given = of_all.is_some() && given(ENDPOINT_VARIABLE) == of_all;
+        let (url, name, is_whole, is_of_variable) = match (given(&own), of_all) {
+            (Some(url), _) => (url, own.as_str(), true, true),
+            (None, Some(url)) if is_given => (url, ENDPOINT_VARIABLE, false, true),
+            (None, Some(url)) => (url, "--otlp-endpoint", false, false),
+            (None, None) => return Ok(None),
+        };
+        match Endpoint::read(&url) {
+            Ok((authority, is_secure, path)) => {
+                Ok(Some(Endpoint { authority, is_secure, path, is_whole, is_of_variable }))
+            }
+            Err(error) => Err(Refused { text: format!("{name} = {url}: {error}"), is_of_variable }),
+        }
+    }
+
+    /// Where to, whether encrypted, and the path.
+    fn read(url: &str) -> Result<(Authority, bool, String), String> {
+        let uri: Uri = url.parse().map_err(|error| format!("{error}"))?;
+        let is_secure = match uri.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTP => false,
+            Some(scheme) if *scheme == Scheme::HTTPS => true,
+            _ => return Err("allowed is http://HOST:PORT or https://HOST:PORT".to_owned()),
+        };
+        let authority = uri.authority().cloned().ok_or("there is no host")?;
+        // The library takes a port that is none for no port, and the scheme's would be called.
+        let (_, port) = authority.as_str().rsplit_once(authority.host()).unwrap_or_default();
+        match port.strip_prefix(':').map(str::parse::<u16>) {
+            None => {}
+            Some(Ok(1..)) => {}
+            Some(_) => return Err("allowed is a port from 1 to 65535".to_owned()),
+        }
+        Ok((authority, is_secure, uri.path().to_owned()))
     }
 }
 
@@ -162,7 +251,7 @@ const TIMEOUT_MS_MAX: u64 = 3_600_000;
 mod tests {
     use super::*;
 
-    fn args(endpoint: Option<&str>, otlp_protocol: Protocol) -> TelemetryArgs {
+    fn args(endpoint: Option<&str>, otlp_protocol: Spoken) -> TelemetryArgs {
         let otlp_endpoint = endpoint.map(str::to_owned);
         TelemetryArgs { otlp_endpoint, otlp_protocol, trace_ratio: 0.0 }
     }
@@ -171,12 +260,20 @@ mod tests {
         endpoint: Option<&str>,
         protocol: Protocol,
         variables: &[(&str, &str)],
-    ) -> Result<Option<Target>, String> {
+    ) -> Result<Option<Target>, Refused> {
+        read(endpoint, Spoken::Known(protocol), variables)
+    }
+
+    fn read(
+        endpoint: Option<&str>,
+        spoken: Spoken,
+        variables: &[(&str, &str)],
+    ) -> Result<Option<Target>, Refused> {
         let variable = |name: &str| {
             let found = variables.iter().find(|(it, _)| *it == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        Target::new(&args(endpoint, protocol), Signal::Traces, variable)
+        Target::new(&args(endpoint, spoken), Signal::Traces, variable)
     }
 
     #[test]
@@ -222,9 +319,12 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_by_name() {
         let refused = |endpoint, variables: &[(&str, &str)]| {
-            target(Some(endpoint), Protocol::Http, variables).unwrap_err()
+            target(Some(endpoint), Protocol::Http, variables).unwrap_err().text
         };
-        for endpoint in ["c:4318", "ftp://c:1", "http://", "/x", "http://a b"] {
+        let endpoints = ["c:4318", "ftp://c:1", "http://", "/x", "http://a b"];
+        let ports =
+            ["http://c:99999", "http://c:", "http://c:0", "http://[::1]:65536", "http://c:-1"];
+        for endpoint in endpoints.into_iter().chain(ports) {
             let error = refused(endpoint, &[]);
             assert!(error.starts_with(&format!("--otlp-endpoint = {endpoint}: ")), "{error}");
         }
@@ -237,5 +337,45 @@ mod tests {
             assert!(error.starts_with("OTEL_EXPORTER_OTLP_HEADERS: "), "{error}");
             assert!(!error.contains("secret"), "{error}");
         }
+    }
+    #[test]
+    fn a_port_may_be_left_to_the_scheme_and_an_address_may_be_one_of_ipv6() {
+        for (endpoint, port) in
+            [("http://c", None), ("http://c:65535/x", Some(65_535)), ("https://[::1]:1", Some(1))]
+        {
+            let target = target(Some(endpoint), Protocol::Http, &[]).unwrap().unwrap();
+            assert_eq!(target.authority.port_u16(), port, "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn it_is_known_whether_a_flag_or_a_variable_makes_no_sense() {
+        let (good, bad) = ("http://c:1", "c:4318");
+        let is_of_variable = |endpoint, protocol, variables: &[(&str, &str)]| {
+            target(endpoint, protocol, variables).unwrap_err().is_of_variable
+        };
+        assert!(!is_of_variable(Some(bad), Protocol::Http, &[]));
+        assert!(!is_of_variable(Some(bad), Protocol::Http, &[(ENDPOINT_VARIABLE, good)]));
+        assert!(is_of_variable(Some(bad), Protocol::Http, &[(ENDPOINT_VARIABLE, bad)]));
+        let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", bad);
+        assert!(is_of_variable(None, Protocol::Http, &[own]));
+        assert!(is_of_variable(Some(good), Protocol::Http, &[own]));
+        let json = (PROTOCOL_VARIABLE, "http/json");
+        assert!(read(None, Spoken::Unknown, &[json]).unwrap_err().is_of_variable);
+        let timeout = ("OTEL_EXPORTER_OTLP_TIMEOUT", "x");
+        assert!(is_of_variable(Some(good), Protocol::Http, &[timeout]));
+    }
+
+    #[test]
+    fn one_signal_may_be_sent_in_a_form_of_its_own() {
+        let own = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL";
+        let (endpoint, http) = (Some("http://c:1"), Spoken::Known(Protocol::Http));
+        let protocol = |spoken, text| {
+            read(endpoint, spoken, &[(own, text)]).map(|target| target.unwrap().protocol)
+        };
+        assert_eq!(protocol(http, "grpc").unwrap(), Protocol::Grpc);
+        assert_eq!(protocol(Spoken::Unknown, "http/protobuf").unwrap(), Protocol::Http);
+        let error = protocol(http, "http/json").unwrap_err();
+        assert!(error.text.starts_with("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL = http/json: "));
     }
 }

@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::metrics::v1::{metric, number_data_point};
 use opentelemetry_proto::tonic::trace::v1::{Span, span::SpanKind};
 
 use crate::collector::{All, Collector, number_of, text_of};
-use crate::harness::{Master, PATIENCE, mooring, page_at, run};
+use crate::harness::{Master, PATIENCE, Process, mooring, page_at, run};
 use crate::mooncake::client::{self, Client};
 use crate::tls::Authority;
 
@@ -345,12 +345,58 @@ fn an_endpoint_that_makes_no_sense_is_refused_by_name() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("--otlp-endpoint = collector:4317"), "{error}");
-    let mut command = mooring(&["master", "--dev", "--rpc-port", "0"]);
+    let bad_port =
+        run(&["master", "--dev", "--rpc-port", "0", "--otlp-endpoint", "http://c:99999"]);
+    assert_eq!(bad_port.status.code(), Some(2), "{bad_port:?}");
+}
+
+/// Variables of OpenTelemetry are there for every program of a pod or a user.
+#[test]
+fn variables_that_make_no_sense_stop_no_command_and_are_warned_of_once() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let master = Master::start(&[]);
+    let good = ("OTEL_EXPORTER_OTLP_ENDPOINT", &b"http://127.0.0.1:1"[..]);
+    let bad: [(&str, &[u8]); 8] = [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", b"http/json"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", b"\xff"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", b"http/json"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", b"collector:4317"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", b"http://collector:99999"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", b"\xff"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", b"soon"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", b"secret"),
+    ];
+    for (name, value) in bad {
+        let mut asks = mooring(&["exists", "a"]);
+        asks.args(master.client_flags());
+        for (name, value) in [good, (name, value)] {
+            asks.env(name, OsStr::from_bytes(value));
+        }
+        let output = asks.output().unwrap();
+        // There is no such object, which is what was asked.
+        assert_eq!(output.status.code(), Some(1), "{name}: {output:?}");
+        assert_eq!(output.stdout, b"a no\n", "{name}: {output:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        let told = error.lines().filter(|line| line.contains(name)).count();
+        assert_eq!((told, error.lines().count()), (1, 1), "{name}: {error}");
+    }
+    let mut empty = mooring(&["exists", "a"]);
+    let output = empty.args(master.client_flags()).env("OTEL_EXPORTER_OTLP_PROTOCOL", "").output();
+    assert_eq!(output.unwrap().stderr, b"");
+}
+
+#[test]
+fn a_master_with_variables_that_make_no_sense_serves() {
+    let mut command = mooring(&["master", "--dev", "--rpc-port", "0", "--metrics-port", "0"]);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:1").env("OTEL_EXPORTER_OTLP_TIMEOUT", "x");
-    let output = command.output().unwrap();
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("OTEL_EXPORTER_OTLP_TIMEOUT = x"), "{error}");
+    let mut process = Process::spawn(command);
+    let ready = process.ready_path();
+    process.wait_until("it serves", || ready.exists());
+    let log = process.log();
+    let told = log.lines().filter(|line| line.contains("OTEL_EXPORTER_OTLP_TIMEOUT = x"));
+    assert_eq!(told.count(), 1, "{log}");
 }
 
 #[test]
