@@ -92,7 +92,12 @@ impl Clients {
             ClientsMessage::Ping { id, client, mounted_segments } => {
                 effects.push(self.ping(now, id, client, mounted_segments));
             }
-            ClientsMessage::Mounted { client, segments } => self.mounted(now, client, segments),
+            ClientsMessage::Mounted { client, segments, listed } => {
+                self.mounted(now, client, segments);
+                if let Some(known) = self.clients.get_mut(&client) {
+                    known.listed = listed;
+                }
+            }
             ClientsMessage::Remounted { client, segments } => {
                 let known = self.hear(now, client);
                 known.attached = true;
@@ -148,7 +153,9 @@ impl Clients {
         // One that was handed over with segments must say what it still has, even if that is nothing.
         let returning = known.owes_remount && known.segments > 0;
         let unsettled = !known.attached || known.owes_remount;
-        let need_remount = returning || mounted_segments > 0 && (unsettled || known.segments == 0);
+        let need_remount = returning
+            || mounted_segments < known.listed
+            || mounted_segments > 0 && (unsettled || known.segments == 0);
         ClientsEffect::ReplyPing { id, need_remount, ttl_ms: self.config.client_ttl_ms }
     }
 

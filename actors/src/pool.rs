@@ -282,8 +282,9 @@ impl Pool {
             effects.push(PoolEffect::TableChanged { epoch: self.epoch });
         }
         for client in mem::take(&mut self.changed_clients) {
-            let segments = self.segments.count_of(client);
-            effects.push(PoolEffect::ClientSegments { client, segments });
+            let (segments, listed) =
+                (self.segments.count_of(client), self.segments.listed_of(client));
+            effects.push(PoolEffect::ClientSegments { client, segments, listed });
         }
     }
 

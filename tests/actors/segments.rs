@@ -8,7 +8,7 @@ use mooring_proto::message::inspect::{SegmentState, SegmentUse};
 use mooring_proto::message::segment::{MountRequest, Segment};
 use mooring_proto::{ClientId, Incarnation, SegmentId};
 
-use crate::cluster::{Answer, Cluster, Envelope, INCARNATION, code, memory};
+use crate::cluster::{Answer, Cluster, Envelope, INCARNATION, TICK_MS, code, memory};
 use crate::common::{
     KIB, MIB, OTHER, STORE, WRITER, assert_empty, key, put_all, readable, settle_shards,
 };
@@ -24,6 +24,27 @@ fn uses(cluster: &mut Cluster) -> Vec<SegmentUse> {
         Some(Answer::Pool(PoolReply::Uses(uses))) => uses,
         other => panic!("uses are answered with {other:?}"),
     }
+}
+
+// A mount was done and not answered, so its store serves nobody there, and lives.
+#[test]
+fn a_segment_that_its_living_store_does_not_know_of_goes_when_the_store_has_listed_what_it_has() {
+    let mut cluster = Cluster::new(2);
+    cluster.try_mount(STORE, memory(STORE, 1, 64 * MIB)).unwrap();
+    put_all(&mut cluster, 0..4, MIB);
+    let until = cluster.now.after_ms(cluster.settings.client_ttl_ms);
+    while cluster.now < until {
+        assert!(cluster.ping(STORE, 0), "it must list what it has");
+        assert_eq!(cluster.remount(STORE, Vec::new()), Ok(Vec::new()));
+        assert_eq!(uses(&mut cluster).len(), 1, "the mount may still be on its way to be known");
+        cluster.advance(TICK_MS);
+    }
+    assert!(cluster.ping(STORE, 0));
+    assert_eq!(cluster.remount(STORE, Vec::new()), Ok(Vec::new()));
+    assert!(!cluster.ping(STORE, 0));
+    assert_eq!(readable(&mut cluster, 0..4), [] as [u64; 0]);
+    assert_eq!(code(cluster.put_start(WRITER, &key(9), MIB)), Some(ErrorCode::NoSegment));
+    assert_empty(&cluster);
 }
 
 #[test]

@@ -111,6 +111,7 @@ impl Cluster {
             put_release_timeout_ms: settings.put_release_timeout_ms,
             eviction_high_watermark_ratio: settings.eviction_high_watermark_ratio,
             eviction_ratio: settings.eviction_ratio,
+            client_ttl_ms: settings.client_ttl_ms,
             ..PoolConfig::new(shards, incarnation)
         });
         let clients = Clients::new(ClientsConfig {
@@ -221,9 +222,9 @@ impl Cluster {
             PoolEffect::Order { shard, order } => {
                 self.queue.push_back(Envelope::ToShard(shard, ShardMessage::Pool(order)));
             }
-            PoolEffect::TableChanged { .. } | PoolEffect::AtRest => {}
-            PoolEffect::ClientSegments { client, segments } => {
-                let mounted = ClientsMessage::Mounted { client, segments };
+            PoolEffect::TableChanged { .. } | PoolEffect::Unlisted { .. } | PoolEffect::AtRest => {}
+            PoolEffect::ClientSegments { client, segments, listed } => {
+                let mounted = ClientsMessage::Mounted { client, segments, listed };
                 self.queue.push_back(Envelope::ToClients(mounted));
             }
         }

@@ -37,6 +37,9 @@ pub enum ClientsMessage {
         /// How many there are now. More than before is a sign of life, fewer is not: segments may
         /// go by the hand of an administrator.
         segments: u32,
+        /// How many of them it names in a list of all that it has. If it believes in fewer, it does
+        /// not know of one: it never got the answer to its mount.
+        listed: u32,
     },
     /// A client has mounted all its segments again.
     Remounted {
@@ -68,7 +71,8 @@ pub enum ClientsEffect {
     ReplyPing {
         /// Which.
         id: RequestId,
-        /// Its segments are not known here: it must mount all of them again.
+        /// Its segments are not known here, or it does not know all of them: it must list all that
+        /// it has, to be mounted again.
         need_remount: bool,
         /// The client TTL.
         ttl_ms: u64,

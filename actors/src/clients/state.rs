@@ -9,6 +9,8 @@ pub(super) struct Client {
     pub(super) name: String,
     /// Segments that it has mounted.
     pub(super) segments: u32,
+    /// How many of them it has to know of.
+    pub(super) listed: u32,
     /// Whether it has mounted anything with this master since it was last unknown.
     pub(super) attached: bool,
     /// Whether it has had segments before it was known as it is now, with a former master or before
@@ -35,6 +37,7 @@ impl Client {
         Client {
             name: String::new(),
             segments: 0,
+            listed: 0,
             attached: false,
             owes_remount,
             heard_at: now,

@@ -26,7 +26,7 @@ impl Stage {
     fn with_holders(count: u128) -> Stage {
         let mut stage = Stage::new();
         for number in 1..=count {
-            stage.hear(ClientsMessage::Mounted { client: ClientId(number), segments: 1 });
+            stage.hear(mounted(ClientId(number), 1));
         }
         stage
     }
@@ -74,6 +74,11 @@ impl Stage {
             other => panic!("a list has an answer, not {other:?}"),
         }
     }
+}
+
+/// A client has so many segments now, and names all of them when it is asked.
+fn mounted(client: ClientId, segments: u32) -> ClientsMessage {
+    ClientsMessage::Mounted { client, segments, listed: segments }
 }
 
 fn offline(effects: &[ClientsEffect]) -> Vec<u128> {
@@ -136,7 +141,7 @@ fn a_ping_of_a_suspected_client_clears_it() {
 #[test]
 fn a_client_that_mounts_and_never_pings_goes_offline() {
     let mut stage = Stage::new();
-    stage.hear(ClientsMessage::Mounted { client: ClientId(4), segments: 2 });
+    stage.hear(mounted(ClientId(4), 2));
     assert_eq!(offline(&stage.run(2 * TTL_MS, &[])), [4]);
 }
 
@@ -165,7 +170,7 @@ fn a_client_that_has_mounted_with_this_master_need_not_remount() {
     let mut stage = Stage::new();
     stage.hear(ClientsMessage::Hello { client: ClientId(1), name: "store-a".into() });
     assert!(!stage.ping(1, 0), "without segments there is nothing to remount");
-    stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 1 });
+    stage.hear(mounted(ClientId(1), 1));
     assert!(!stage.ping(1, 1));
     assert!(!stage.ping(1, 2), "another mount may be on its way");
 }
@@ -173,16 +178,31 @@ fn a_client_that_has_mounted_with_this_master_need_not_remount() {
 #[test]
 fn a_client_whose_segments_are_all_gone_must_remount_if_it_believes_in_some() {
     let mut stage = Stage::with_holders(1);
-    stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 0 });
+    stage.hear(mounted(ClientId(1), 0));
     assert!(stage.ping(1, 1));
     assert!(!stage.ping(1, 0));
+}
+
+// The answer to a mount got lost, and the client has given it up.
+#[test]
+fn a_client_that_does_not_know_of_a_segment_must_list_what_it_has() {
+    let mut stage = Stage::new();
+    stage.hear(mounted(ClientId(1), 2));
+    assert!(stage.ping(1, 1));
+    stage.hear(ClientsMessage::Remounted { client: ClientId(1), segments: 1 });
+    assert!(stage.ping(1, 1), "the one that it does not name is there still");
+    assert!(!stage.ping(1, 2));
+    stage.hear(mounted(ClientId(1), 1));
+    assert!(!stage.ping(1, 1));
+    stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 1, listed: 0 });
+    assert!(!stage.ping(1, 0), "it need not name what is about to go");
 }
 
 #[test]
 fn a_client_that_returns_after_it_went_offline_must_remount() {
     let mut stage = Stage::with_holders(1);
     assert_eq!(offline(&stage.run(2 * TTL_MS, &[])), [1]);
-    stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 0 });
+    stage.hear(mounted(ClientId(1), 0));
     assert_eq!(stage.list(), [], "the loss of its segments doesn't bring it back");
     assert!(stage.ping(1, 1));
     stage.hear(ClientsMessage::Remounted { client: ClientId(1), segments: 1 });
@@ -194,7 +214,7 @@ fn a_client_that_returns_after_it_went_offline_must_remount() {
 fn a_client_that_mounts_one_segment_after_it_went_offline_must_still_remount_the_others() {
     let mut stage = Stage::with_holders(1);
     assert_eq!(offline(&stage.run(2 * TTL_MS, &[])), [1]);
-    stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 1 });
+    stage.hear(mounted(ClientId(1), 1));
     assert!(stage.ping(1, 1), "its own mount may still be unanswered");
     assert!(stage.ping(1, 2));
     stage.hear(ClientsMessage::Remounted { client: ClientId(1), segments: 2 });
@@ -204,25 +224,25 @@ fn a_client_that_mounts_one_segment_after_it_went_offline_must_still_remount_the
 #[test]
 fn a_client_that_an_administrator_has_taken_a_segment_from_need_not_remount() {
     let mut stage = Stage::new();
-    stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 2 });
+    stage.hear(mounted(ClientId(1), 2));
     assert!(!stage.ping(1, 2));
-    stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 1 });
+    stage.hear(mounted(ClientId(1), 1));
     assert!(!stage.ping(1, 2));
 }
 
 #[test]
 fn losing_a_segment_to_an_administrator_is_no_sign_of_life() {
     let mut stage = Stage::new();
-    stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 2 });
+    stage.hear(mounted(ClientId(1), 2));
     stage.run(TTL_MS, &[]);
-    stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 1 });
+    stage.hear(mounted(ClientId(1), 1));
     assert_eq!(offline(&stage.run(TTL_MS, &[])), [1]);
 }
 
 #[test]
 fn the_list_is_in_the_order_of_ids_with_names_and_segments() {
     let mut stage = Stage::new();
-    stage.hear(ClientsMessage::Mounted { client: ClientId(9), segments: 4 });
+    stage.hear(mounted(ClientId(9), 4));
     stage.hear(ClientsMessage::Hello { client: ClientId(2), name: "engine".into() });
     stage.now = stage.now.after_ms(300);
     let entry = |number, name: &str, segments| ClientEntry {
@@ -419,11 +439,7 @@ fn a_remount_of_a_new_client_makes_it_known_and_alive() {
 fn time_that_stands_still_or_a_ttl_of_nothing_harms_nobody() {
     let mut clients = Clients::new(ClientsConfig { client_ttl_ms: 0, tick_period_ms: 0 });
     let mut effects = Vec::new();
-    clients.apply(
-        Moment::from_ms(u64::MAX),
-        ClientsMessage::Mounted { client: ClientId(1), segments: 1 },
-        &mut effects,
-    );
+    clients.apply(Moment::from_ms(u64::MAX), mounted(ClientId(1), 1), &mut effects);
     clients.apply(Moment::default(), ClientsMessage::Tick, &mut effects);
     clients.apply(Moment::from_ms(u64::MAX), ClientsMessage::Tick, &mut effects);
     assert_eq!(offline(&effects), []);
@@ -462,13 +478,14 @@ proptest! {
                         .or_insert_with(|| (stage.now, 0, false, lost.remove(&number)));
                     known.0 = stage.now;
                     let returning = known.3 && known.1 > 0;
-                    let expected =
-                        returning || segments > 0 && (known.1 == 0 || !known.2 || known.3);
+                    let expected = returning
+                        || segments < known.1
+                        || segments > 0 && (known.1 == 0 || !known.2 || known.3);
                     prop_assert_eq!(stage.ping(number, segments), expected);
                 }
                 Step::Mounted { number, segments } => {
                     let client = ClientId(number);
-                    stage.hear(ClientsMessage::Mounted { client, segments });
+                    stage.hear(mounted(client, segments));
                     if segments > model.get(&number).map_or(0, |known| known.1) {
                         let owes = match model.get(&number) {
                             Some(known) => known.3,

@@ -78,6 +78,7 @@ impl CoreConfig {
     fn pool(&self) -> PoolConfig {
         PoolConfig {
             lease_ttl_ms: outlasting(self.settings.lease_ttl_ms),
+            client_ttl_ms: self.settings.client_ttl_ms,
             put_release_timeout_ms: outlasting(self.settings.put_release_timeout_ms),
             eviction_high_watermark_ratio: self.settings.eviction_high_watermark_ratio,
             eviction_ratio: self.settings.eviction_ratio,

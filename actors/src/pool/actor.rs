@@ -102,8 +102,12 @@ impl PoolActor {
                 let segments = self.args.pool.table();
                 self.args.table.send_replace(Arc::new(SegmentTable { epoch, segments }));
             }
-            PoolEffect::ClientSegments { client, segments } => {
-                let _ = self.args.lanes.clients.send(ClientsMessage::Mounted { client, segments });
+            PoolEffect::ClientSegments { client, segments, listed } => {
+                let mounted = ClientsMessage::Mounted { client, segments, listed };
+                let _ = self.args.lanes.clients.send(mounted);
+            }
+            PoolEffect::Unlisted { client, segment } => {
+                tracing::warn!(%client, %segment, "segment_unlisted");
             }
             // Whoever waits for the rest of all waits for the shards: they rest after the pool.
             PoolEffect::AtRest => tracing::debug!("pool_at_rest"),

@@ -11,6 +11,9 @@ pub struct PoolConfig {
     pub incarnation: Incarnation,
     /// How long a read lease lasts. Memory that a former master handed out rests this long.
     pub lease_ttl_ms: u64,
+    /// A client that is silent for this long is suspected. A segment that its owner has not named for
+    /// as long is gone if the owner then lists all that it has without it.
+    pub client_ttl_ms: u64,
     /// How long a range of an abandoned put is held.
     pub put_release_timeout_ms: u64,
     /// Eviction starts when more than this part of a segment's bytes is used; above 0, up to 1.
@@ -31,6 +34,7 @@ impl PoolConfig {
             shards,
             incarnation,
             lease_ttl_ms: 10_000,
+            client_ttl_ms: 10_000,
             put_release_timeout_ms: 600_000,
             eviction_high_watermark_ratio: 0.90,
             eviction_ratio: 0.05,

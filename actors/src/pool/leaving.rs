@@ -73,6 +73,7 @@ impl Pool {
     fn drain(&mut self, mount: Mount, deadline: Moment, effects: &mut Vec<PoolEffect>) {
         let Some(segment) = self.segments.of_mount(mount) else { return };
         let was_open = segment.phase == Phase::Open;
+        self.changed_clients.insert(segment.client);
         let phase = match segment.phase {
             Phase::Pending(pending) => {
                 Phase::Pending(Pending { drains_until: Some(deadline), ..pending })

@@ -423,6 +423,16 @@ pub enum PoolEffect {
         client: ClientId,
         /// How many, pending ones included.
         segments: u32,
+        /// How many of them it names in a list of all that it has.
+        listed: u32,
+    },
+    /// A segment goes because its owner, which lives, has it no more: it lists all that it has without
+    /// it.
+    Unlisted {
+        /// Whose it was.
+        client: ClientId,
+        /// Which.
+        segment: SegmentId,
     },
     /// The pool is at rest: it changes nothing any more, and no message to it or from it is under
     /// way once this and what stands before it is carried out.

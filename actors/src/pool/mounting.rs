@@ -50,9 +50,9 @@ impl Pool {
     /// Mounts all these segments of a client or, with an error, none of them. What is mounted
     /// already with the same identity stays as it is, unless it was with another master meanwhile.
     ///
-    /// A pending segment with the same identity opens. One that the request shows to be gone is lost
-    /// as a whole, even if the request then has to wait until that is swept: its memory is mounted
-    /// otherwise by now, or the client has come back without it.
+    /// A pending segment with the same identity opens. A segment that the request shows to be gone is
+    /// lost as a whole, even if the request then has to wait until that is swept: its memory is mounted
+    /// otherwise by now, or the client has it no more.
     pub(super) fn mount(
         &mut self,
         now: Moment,
@@ -61,11 +61,13 @@ impl Pool {
         listing: Listing,
         effects: &mut Vec<PoolEffect>,
     ) -> Result<Vec<MountGrant>, WireError> {
-        let mut plan = self.plan(client, &mounts)?;
-        if listing == Listing::All {
-            plan.gone.extend(self.pending_beside(client, &mounts));
-        }
+        let gone = match listing {
+            Listing::Some => BTreeSet::new(),
+            Listing::All => self.unlisted(now, client, &mounts),
+        };
+        let plan = self.plan(client, &mounts, gone)?;
         for slot in plan.gone {
+            effects.extend(self.unlisted_effect(slot, &mounts));
             self.lose(now, slot, effects);
         }
         if let Some(reason) = plan.waits {
@@ -98,6 +100,9 @@ impl Pool {
                 }
                 Planned::Repeats(before) => grants[before],
             };
+            if let Some(segment) = self.segments.at_mut(SegmentSlot(grant.slot as u16)) {
+                segment.named_at = now;
+            }
             grants.push(grant);
         }
         // Told even if nothing has changed: whoever judges the client learns that it is complete.
@@ -105,8 +110,44 @@ impl Pool {
         Ok(grants)
     }
 
-    /// Checks all entries, against the mounted segments and against each other.
-    fn plan(&self, client: ClientId, mounts: &[MountRequest]) -> Result<Plan, WireError> {
+    /// The segments that a client has no more: a list of all that it has does not name them. Those
+    /// that are pending are gone at once, the others only if they were not named for one client TTL
+    /// either. So a list that was sent before a mount and comes after it takes nothing away, nor does
+    /// one that is sent while its client still waits for the answer to the mount and may ask again.
+    fn unlisted(
+        &self,
+        now: Moment,
+        client: ClientId,
+        mounts: &[MountRequest],
+    ) -> BTreeSet<SegmentSlot> {
+        let named: BTreeSet<_> = mounts.iter().map(|request| request.segment.segment).collect();
+        let is_gone = |segment: &MountedSegment| {
+            let forgotten = segment.named_at.after_ms(self.config.client_ttl_ms) <= now;
+            let gone = segment.pending().is_some() || segment.is_listed() && forgotten;
+            gone && !named.contains(&segment.identity.segment)
+        };
+        let own = self.segments.mounted_of(client).into_iter();
+        own.filter(|&slot| self.segments.at(slot).is_some_and(is_gone)).collect()
+    }
+
+    /// What is told of a segment that is gone by a list of its owner. Of a pending one the shell tells
+    /// that it is dropped, as of any other.
+    fn unlisted_effect(&self, slot: SegmentSlot, mounts: &[MountRequest]) -> Option<PoolEffect> {
+        let MountedSegment { client, identity, .. } =
+            self.segments.at(slot).filter(|segment| segment.pending().is_none())?;
+        let segment = identity.segment;
+        let named = mounts.iter().any(|request| request.segment.segment == segment);
+        (!named).then_some(PoolEffect::Unlisted { client: *client, segment })
+    }
+
+    /// Checks all entries, against the mounted segments and against each other. `gone` are those that
+    /// go with the request.
+    fn plan(
+        &self,
+        client: ClientId,
+        mounts: &[MountRequest],
+        gone: BTreeSet<SegmentSlot>,
+    ) -> Result<Plan, WireError> {
         if mounts.len() > REMOUNT_SEGMENTS_MAX {
             let text =
                 format!("segments has {} entries, at most {REMOUNT_SEGMENTS_MAX}", mounts.len());
@@ -115,7 +156,7 @@ impl Pool {
         let kind_of = |segment: &Segment| segment.transfer_engine.is_some();
         let mut there = self.segments.iter().map(|known| &known.identity);
         let kind = there.next().or(mounts.first().map(|it| &it.segment)).is_some_and(kind_of);
-        let mut plan = Plan::default();
+        let mut plan = Plan { gone, ..Plan::default() };
         let mut seen: BTreeMap<SegmentId, usize> = BTreeMap::new();
         let mut bases: BTreeMap<u64, &Segment> = BTreeMap::new();
         for (index, request) in mounts.iter().enumerate() {
@@ -172,7 +213,7 @@ impl Pool {
             }
         }
         for other in known.into_iter().chain(self.segments.overlapping(client, segment)) {
-            if other.pending().is_none() {
+            if other.pending().is_none() && !plan.gone.contains(&other.mount.slot) {
                 return Err(overlap_with(other, segment));
             }
             plan.gone.insert(other.mount.slot);

@@ -7,13 +7,11 @@
 //! A client that comes back with a mount speaks of that segment alone. One that comes back with a
 //! remount states all that it has, so what it does not name is gone.
 
-use std::collections::BTreeSet;
-
 use mooring_proto::message::segment::MountRequest;
 use mooring_proto::{ClientId, Incarnation};
 
 use super::Pool;
-use super::message::{Mount, PoolEffect, PoolOrder, SegmentSlot};
+use super::message::{Mount, PoolEffect, PoolOrder};
 use super::segment::{MountedSegment, Pending, Phase};
 use crate::moment::Moment;
 
@@ -62,21 +60,5 @@ impl Pool {
         let placeable = phase == Phase::Open;
         self.order_all(PoolOrder::SegmentOpened { mount, placeable }, effects);
         self.relieve(mount.slot, effects);
-    }
-
-    /// The pending segments of a client that a list of all its segments does not name.
-    pub(super) fn pending_beside(
-        &self,
-        client: ClientId,
-        mounts: &[MountRequest],
-    ) -> Vec<SegmentSlot> {
-        let named: BTreeSet<_> = mounts.iter().map(|request| request.segment.segment).collect();
-        let own = self.segments.mounted_of(client).into_iter();
-        own.filter(|&slot| {
-            self.segments.at(slot).is_some_and(|segment| {
-                segment.pending().is_some() && !named.contains(&segment.identity.segment)
-            })
-        })
-        .collect()
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct MountedSegment {
     pub(super) phase: Phase,
     /// The master that has handed it over, if one has.
     pub(super) handed_over_by: Option<Incarnation>,
+    /// When its owner has last offered it.
+    pub(super) named_at: Moment,
     pub(super) page_bytes: u32,
     pub(super) heap: PageHeap,
     /// By shard: what it reported, and what it was ordered to evict.
@@ -163,6 +165,7 @@ impl MountedSegment {
             identity,
             phase: Phase::Open,
             handed_over_by: None,
+            named_at: Moment::default(),
             page_bytes,
             heap: PageHeap::new(pages, shards),
             shares: vec![Share::default(); usize::from(shards)],
@@ -201,6 +204,13 @@ impl MountedSegment {
     /// Whether it is mounted: not lost, not unmounted.
     pub(super) fn is_mounted(&self) -> bool {
         self.phase != Phase::Leaving
+    }
+
+    /// Whether its owner names it in a list of all that it has. One that is about to be unmounted may
+    /// be left out, and so may any of a client of Mooncake, whose lists take nothing away.
+    pub(super) fn is_listed(&self) -> bool {
+        let goes = matches!(self.phase, Phase::Draining { .. } | Phase::Leaving);
+        !goes && self.identity.transfer_engine.is_none()
     }
 
     /// What it waits for, if it is pending.

@@ -219,6 +219,12 @@ impl Segments {
         self.client_counts.get(&client).copied().unwrap_or(0)
     }
 
+    /// How many segments a client names in a list of all that it has.
+    pub(super) fn listed_of(&self, client: ClientId) -> u32 {
+        let own = self.mounted_of(client).into_iter();
+        own.filter(|&slot| self.at(slot).is_some_and(MountedSegment::is_listed)).count() as u32
+    }
+
     /// Whether every way to find a segment leads to the right one.
     pub(super) fn check(&self) -> Result<(), String> {
         let mut counts = BTreeMap::new();

@@ -45,6 +45,8 @@ struct Bench {
     orders: Vec<(u16, PoolOrder)>,
     epochs: Vec<u64>,
     client_segments: BTreeMap<ClientId, u32>,
+    client_listed: BTreeMap<ClientId, u32>,
+    unlisted: Vec<SegmentId>,
     at_rest: u32,
     last_request: u64,
 }
@@ -68,6 +70,8 @@ impl Bench {
             orders: Vec::new(),
             epochs: Vec::new(),
             client_segments: BTreeMap::new(),
+            client_listed: BTreeMap::new(),
+            unlisted: Vec::new(),
             at_rest: 0,
             last_request: 0,
         }
@@ -100,9 +104,11 @@ impl Bench {
                         self.orders.push((shard.0, order));
                     }
                     PoolEffect::TableChanged { epoch } => self.epochs.push(epoch),
-                    PoolEffect::ClientSegments { client, segments } => {
+                    PoolEffect::ClientSegments { client, segments, listed } => {
                         self.client_segments.insert(client, segments);
+                        self.client_listed.insert(client, listed);
                     }
+                    PoolEffect::Unlisted { segment, .. } => self.unlisted.push(segment),
                     PoolEffect::AtRest => self.at_rest += 1,
                 }
             }

@@ -95,7 +95,8 @@ pub struct PingRequest {
 pub struct PingReply {
     /// The master process that answers.
     pub incarnation: Incarnation,
-    /// The master does not know this client's segments: it must remount all of them.
+    /// The master does not know this client's segments, or has one that the client does not count: it
+    /// must remount all of them.
     pub need_remount: bool,
     /// The epoch of the segment table.
     pub segment_epoch: u64,

@@ -52,7 +52,7 @@ fn a_restored_client_is_active_and_must_remount() {
 fn a_restored_client_that_mounts_one_segment_must_still_remount_the_others() {
     let mut stage = restored(&[record(1, 3)]);
     for segments in [3, 4] {
-        stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments });
+        stage.hear(mounted(ClientId(1), segments));
         assert!(stage.ping(1, segments), "{segments}");
     }
     stage.hear(ClientsMessage::Remounted { client: ClientId(1), segments: 4 });
@@ -88,7 +88,7 @@ fn at_rest_nobody_is_judged_and_all_else_goes_on() {
     assert_eq!(stage.run(5 * TTL_MS, &[]), [], "no message ends the rest");
     assert!(!stage.ping(2, 1));
     // The pool goes on until everybody else is at rest, and tells what it has mounted.
-    stage.hear(ClientsMessage::Mounted { client: ClientId(3), segments: 2 });
+    stage.hear(mounted(ClientId(3), 2));
     let segments: Vec<_> =
         stage.clients.export().iter().map(|known| (known.client.0, known.segments)).collect();
     assert_eq!(segments, [(1, 1), (2, 1), (3, 2)]);

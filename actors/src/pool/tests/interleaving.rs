@@ -130,6 +130,7 @@ impl World {
                 }
                 PoolEffect::TableChanged { .. }
                 | PoolEffect::ClientSegments { .. }
+                | PoolEffect::Unlisted { .. }
                 | PoolEffect::AtRest => {}
             }
         }

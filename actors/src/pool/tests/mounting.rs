@@ -171,6 +171,75 @@ fn a_remount_mounts_all_or_nothing() {
     assert_eq!(bench.epochs, [1, 2], "one change of the table for all of them");
 }
 
+// The answer to the mount of the second one never came, and its owner has given it up.
+#[test]
+fn a_segment_that_its_owner_does_not_list_is_gone_once_it_was_not_named_for_a_ttl() {
+    let mut bench = Bench::new(2);
+    let grant = bench.mount(ALICE, segment(1, 8 * MIB)).unwrap();
+    bench.mount(ALICE, segment(2, 8 * MIB)).unwrap();
+    assert_eq!(bench.client_listed[&ALICE], 2);
+    bench.wait_ms(9_999);
+    assert_eq!(bench.remount(ALICE, &[segment(1, 8 * MIB)]).unwrap(), [grant]);
+    assert_eq!(bench.table(), [0, 1], "a mount may still be asked for again, or overtake the list");
+    bench.wait_ms(1);
+    assert_eq!(bench.remount(BOB, &[]).unwrap(), []);
+    assert_eq!(bench.table(), [0, 1], "what others list says nothing of it");
+    assert_eq!(bench.remount(ALICE, &[segment(1, 8 * MIB)]).unwrap(), [grant]);
+    assert_eq!((bench.table(), bench.unlisted.as_slice()), (vec![0], &[SegmentId(2)][..]));
+    assert_eq!((bench.client_segments[&ALICE], bench.client_listed[&ALICE]), (1, 1));
+    assert_eq!(bench.totals().capacity_bytes, 8 * MIB);
+}
+
+#[test]
+fn a_segment_counts_as_named_with_each_mount_of_it_and_with_each_list() {
+    let mut bench = Bench::new(1);
+    let (first, second) = (segment(1, 8 * MIB), segment(2, 8 * MIB));
+    bench.remount(ALICE, &[first.clone(), second.clone()]).unwrap();
+    bench.wait_ms(9_000);
+    bench.mount(ALICE, first.clone()).unwrap();
+    bench.remount(ALICE, std::slice::from_ref(&second)).unwrap();
+    bench.wait_ms(9_999);
+    bench.remount(ALICE, &[]).unwrap();
+    assert_eq!(bench.table(), [0, 1]);
+    bench.wait_ms(1);
+    bench.remount(ALICE, &[]).unwrap();
+    assert_eq!(bench.table(), [] as [u32; 0]);
+    assert_eq!(bench.totals(), PoolTotals::default());
+}
+
+#[test]
+fn a_list_may_leave_out_what_drains_and_takes_nothing_from_a_client_of_mooncake() {
+    let mut bench = Bench::new(1);
+    bench.mounted(1, 8 * MIB);
+    bench.unmount(Some(ALICE), 1, 60_000);
+    assert_eq!((bench.client_segments[&ALICE], bench.client_listed[&ALICE]), (1, 0));
+    bench.wait_ms(20_000);
+    bench.remount(ALICE, &[]).unwrap();
+    assert_eq!(bench.uses()[0].state, SegmentState::Draining);
+    let mut bench = Bench::new(1);
+    bench.mount(ALICE, mooncake(segment(1, 8 * MIB), "node")).unwrap();
+    assert_eq!((bench.client_segments[&ALICE], bench.client_listed[&ALICE]), (1, 0));
+    bench.wait_ms(20_000);
+    bench.remount(ALICE, &[]).unwrap();
+    assert_eq!(bench.table(), [0], "as its own master keeps it");
+}
+
+// The same memory, cut otherwise, by a store that has given up what was mounted before.
+#[test]
+fn memory_of_a_segment_that_is_not_listed_is_mounted_under_another_id_when_that_is_swept() {
+    let mut bench = Bench::new(1);
+    bench.mount(ALICE, segment(1, 8 * MIB)).unwrap();
+    let other = Segment { segment: SegmentId(2), size_bytes: 4 * MIB, ..segment(1, 8 * MIB) };
+    let again = std::slice::from_ref(&other);
+    assert_eq!(bench.remount(ALICE, again).unwrap_err().code, ErrorCode::SegmentOverlap);
+    bench.wait_ms(10_000);
+    assert_eq!(bench.mount(ALICE, other.clone()).unwrap_err().code, ErrorCode::SegmentOverlap);
+    let error = bench.remount(ALICE, again).unwrap_err();
+    assert_eq!((error.code, error.retry_after_ms), (ErrorCode::SegmentLeaving, Some(100)));
+    assert_eq!(bench.remount(ALICE, again).unwrap()[0].generation, 2);
+    assert_eq!(bench.totals().capacity_bytes, 4 * MIB);
+}
+
 #[test]
 fn a_remount_above_its_limit_is_too_large() {
     let mut bench = Bench::new(1);
