@@ -221,6 +221,9 @@ pub enum ExportError {
     /// The records could not be written.
     #[error("cannot write the handoff: {0}")]
     Write(String),
+    /// Not all that a shard has was found.
+    #[error("the index is not whole, please report it: {0}")]
+    Incomplete(String),
     /// The deadline has passed.
     #[error("the deadline of the handoff has passed")]
     Deadline,

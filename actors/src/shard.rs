@@ -37,6 +37,8 @@ mod remove;
 mod reuse;
 mod segments;
 mod side;
+#[cfg(test)]
+mod stage;
 mod unfinished;
 mod upsert;
 mod usage;

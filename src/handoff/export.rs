@@ -72,7 +72,9 @@ impl From<ExportError> for ExportFailure {
     fn from(error: ExportError) -> ExportFailure {
         let reason = match error {
             ExportError::Deadline => Reason::Deadline,
-            ExportError::Write(_) | ExportError::Gone => Reason::WriteFailed,
+            ExportError::Write(_) | ExportError::Incomplete(_) | ExportError::Gone => {
+                Reason::WriteFailed
+            }
         };
         ExportFailure::new(reason, error.to_string())
     }

@@ -218,3 +218,41 @@ const VICTIMS_AHEAD: usize = 32;
 
 /// Ended leases that one eviction settles on the way.
 const SETTLED_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::message::{ShardEffect, ShardMessage};
+    use crate::shard::ranges::RangeState;
+    use crate::shard::stage::Stage;
+
+    // The lists of what may go rule it out; if they are wrong, nobody may write there all the same.
+    #[test]
+    fn a_range_that_is_evicted_although_it_is_leased_is_held_for_its_reader_and_reported() {
+        let mut stage = Stage::new(1, 1);
+        stage.put(0, "leased", 60 << 10);
+        stage.get("leased");
+        let victim = stage.shard.ledger.first_range(ObjectHandle(0));
+        stage.shard.evict(stage.now, victim);
+        stage.shard.check().expect("all else is sound");
+        assert_eq!(stage.shard.ledger.ranges().state(victim), RangeState::Held);
+        let until = stage.now.after_ms(stage.shard.config.lease_ttl_ms);
+        assert_eq!(stage.shard.ledger.held_until(victim), until);
+
+        stage.tell(ShardMessage::Tick);
+        let broken = |effect: &ShardEffect| match effect {
+            ShardEffect::Broken(violation) => Some(violation.invariant),
+            _ => None,
+        };
+        let found: Vec<_> = stage.effects.iter().filter_map(broken).collect();
+        assert_eq!(found, [Invariant::Lease], "told once");
+        stage.now = Moment::from_ms(until.as_ms() - 1);
+        stage.tell(ShardMessage::Tick);
+        assert_eq!(stage.shard.totals().holds, 1);
+        stage.now = until;
+        stage.tell(ShardMessage::Tick);
+        assert_eq!(stage.shard.totals().holds, 0);
+        stage.put(0, "next", 60 << 10);
+        assert!(!stage.effects.iter().any(|effect| broken(effect).is_some()));
+    }
+}

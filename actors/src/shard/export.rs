@@ -159,7 +159,8 @@ impl Shard {
     /// The shard must be at rest.
     ///
     /// # Errors
-    /// The first that the sink reports; what it took so far must not be used.
+    /// The first that the sink reports, or that not everything was found; what it took so far must not
+    /// be used.
     pub fn export(
         &self,
         now: Moment,
@@ -172,7 +173,7 @@ impl Shard {
             taken = export.take(place, passed, sink);
             if taken.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
-        taken.map(|()| export.end())
+        taken.and_then(|()| export.end())
     }
 
     /// An export of the given mounts, which takes what a [`survey`](Self::survey) of the same finds.
@@ -185,6 +186,8 @@ impl Shard {
             places: mounts.iter().zip(0..).map(|(mount, place)| (*mount, place)).collect(),
             mounts: mounts.to_vec(),
             place: None,
+            found_ranges: 0,
+            ended_mounts: 0,
             aliens: Vec::new(),
         }
     }
@@ -236,6 +239,10 @@ pub(super) struct Export<'a> {
     mounts: Vec<Mount>,
     /// Of the mount that it is at.
     place: Option<u32>,
+    /// On that mount, so far.
+    found_ranges: u64,
+    /// Mounts of which all was found.
+    ended_mounts: usize,
     /// Those on it that are still to come, the next one last.
     aliens: Vec<RangeHandle>,
 }
@@ -244,7 +251,8 @@ impl Export<'_> {
     /// Takes the next ranges on a mount, or its end, as a survey shows them.
     ///
     /// # Errors
-    /// What the sink reports; what it took so far must not be used.
+    /// What the sink reports, or that a mount ends before all of its ranges were found; what it took
+    /// so far must not be used.
     pub(super) fn take(
         &mut self,
         place: u32,
@@ -256,18 +264,44 @@ impl Export<'_> {
             self.aliens =
                 self.shard.export_index(mount).map_or_else(Vec::new, |at| self.shard.aliens_of(at));
             self.record.aliens += self.aliens.len() as u64;
+            self.found_ranges = 0;
             self.place = Some(place);
         }
+        self.found_ranges += passed.len() as u64;
         if passed.is_empty() {
+            self.end_mount(place)?;
             self.aliens_below(place, u64::MAX, sink)
         } else {
             self.ranges(place, passed, sink)
         }
     }
 
+    /// A survey that has lost its way, or has died, would leave objects and holds out, and free space
+    /// is what these leave.
+    fn end_mount(&mut self, place: u32) -> Result<(), ExportError> {
+        let mount = self.mounts[place as usize];
+        let at = self.shard.export_index(&mount);
+        let ranges = at.map_or(0, |at| self.shard.ledger.ranges().occupied_ranges(at));
+        if self.found_ranges != ranges {
+            let found = self.found_ranges;
+            let text = format!("{found} of {ranges} ranges of {mount:?} were found");
+            return Err(ExportError::Incomplete(text));
+        }
+        self.ended_mounts += 1;
+        Ok(())
+    }
+
     /// What was taken in all.
-    pub(super) fn end(self) -> ShardRecord {
-        self.record
+    ///
+    /// # Errors
+    /// When not each mount has ended.
+    pub(super) fn end(self) -> Result<ShardRecord, ExportError> {
+        let known = |mount: &&Mount| self.shard.export_index(mount).is_some();
+        let (ended, mounts) = (self.ended_mounts, self.mounts.iter().filter(known).count());
+        if ended == mounts {
+            return Ok(self.record);
+        }
+        Err(ExportError::Incomplete(format!("{ended} of {mounts} mounts were gone through")))
     }
 
     /// The next ranges in order. Records and keys lie in the order in which objects came, not in that

@@ -281,6 +281,11 @@ impl Ranges {
         self.total(segment, SegmentRanges::held_granules)
     }
 
+    /// How many ranges a survey of the segment comes to: all of own spans that are not free.
+    pub(crate) fn occupied_ranges(&self, segment: SegmentIndex) -> u64 {
+        self.open(segment).map_or(0, |own| own.occupied_ranges)
+    }
+
     /// Bytes of own spans that are free.
     pub(crate) fn free_bytes(&self, segment: SegmentIndex) -> u64 {
         self.total(segment, SegmentRanges::free_granules)

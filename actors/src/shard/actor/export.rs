@@ -17,18 +17,33 @@ use crate::shard::state::Shard;
 /// writes down those that were found, so that twice as much of the memory is on its way.
 ///
 /// # Errors
-/// The first that the sink reports; what it took so far must not be used.
+/// The first that the sink reports, or that not everything was found; what it took so far must not be
+/// used.
+///
+/// # Panics
+/// If the thread that looks for the ranges does.
 pub(super) fn export(
     shard: &Shard,
     now: Moment,
     mounts: &[Mount],
     sink: &mut dyn RecordSink,
 ) -> Result<ShardRecord, ExportError> {
+    export_what_is_found(shard, now, mounts, sink, |visit| shard.survey(mounts, visit))
+}
+
+/// The same, with what looks for the ranges: it shows them as [`Shard::survey`] does.
+fn export_what_is_found(
+    shard: &Shard,
+    now: Moment,
+    mounts: &[Mount],
+    sink: &mut dyn RecordSink,
+    survey: impl FnOnce(&mut dyn FnMut(u32, &[Passed]) -> ControlFlow<()>) + Send,
+) -> Result<ShardRecord, ExportError> {
     thread::scope(|scope| {
         let (found, to_take) = sync_channel(BATCHES_MAX);
         let survey = move || {
             let mut batch = Vec::new();
-            shard.survey(mounts, |place, passed| {
+            survey(&mut |place, passed| {
                 batch.extend_from_slice(passed);
                 if !passed.is_empty() && batch.len() < BATCH_RANGES {
                     return ControlFlow::Continue(());
@@ -53,7 +68,7 @@ pub(super) fn export(
                 export.take(batch.place, &[], sink)?;
             }
         }
-        Ok(export.end())
+        export.end()
     })
 }
 
@@ -71,3 +86,6 @@ const BATCH_RANGES: usize = 8192;
 
 /// These even out the pace of the threads.
 const BATCHES_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests;

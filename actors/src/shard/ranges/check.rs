@@ -15,6 +15,7 @@ struct Tally {
     used: u64,
     held: u64,
     foreign: u64,
+    occupied_ranges: u64,
     aliens: u64,
     alien: u64,
     listed: [u64; Recency::ALL.len()],
@@ -98,6 +99,7 @@ impl SegmentRanges {
         let granule = nodes[handle].granule();
         let length = nodes.length(handle);
         if state.is_occupied() {
+            tally.occupied_ranges += 1;
             ensure(granule >= self.occupied_from, || {
                 format!("a sweep would overlook the range at {granule}")
             })?;
@@ -136,6 +138,7 @@ impl SegmentRanges {
             ("used", self.used, tally.used),
             ("held", self.held, tally.held),
             ("foreign", self.foreign, tally.foreign),
+            ("occupied ranges", self.occupied_ranges, tally.occupied_ranges),
             ("aliens", self.alien_ranges, tally.aliens),
             ("alien", self.alien, tally.alien),
         ];

@@ -235,6 +235,7 @@ impl SegmentRanges {
             _ => &mut self.used,
         };
         *total += laid.length;
+        self.occupied_ranges += 1;
     }
 
     fn lease_laid(&mut self, nodes: &mut Slab, range: RangeHandle, rank: usize) {

@@ -24,6 +24,8 @@ pub(super) struct SegmentRanges {
     pub(super) used: u64,
     pub(super) held: u64,
     pub(super) foreign: u64,
+    /// How many ranges these three are.
+    pub(super) occupied_ranges: u64,
     pub(super) alien_ranges: u64,
     pub(super) alien: u64,
     /// Aliens that are in no recency list.
@@ -60,6 +62,7 @@ impl SegmentRanges {
             used: 0,
             held: 0,
             foreign: 0,
+            occupied_ranges: 0,
             alien_ranges: 0,
             alien: 0,
             unlisted_aliens: RecencyList::EMPTY,
@@ -99,6 +102,7 @@ impl SegmentRanges {
         node.owner = owner;
         node.sibling = RangeHandle::NONE;
         self.used += granules;
+        self.occupied_ranges += 1;
         self.occupied_from = node.granule().min(self.occupied_from);
         Some(range)
     }
@@ -113,6 +117,7 @@ impl SegmentRanges {
             return;
         }
         self.withdraw(nodes, range);
+        self.occupied_ranges -= 1;
         nodes[range].set_state(NodeState::Free);
         self.settle_free(nodes, range);
     }
