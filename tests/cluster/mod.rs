@@ -11,8 +11,9 @@
 
 mod asking;
 pub mod handoff;
+pub mod maps;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use mooring_actors::clients::{Clients, ClientsConfig, ClientsEffect, ClientsMessage};
@@ -33,6 +34,8 @@ use mooring_proto::error::{ErrorCode, Refusal, WireError};
 use mooring_proto::message::object::{Located, PutOptions, PutStartGrant, RangeDescriptor};
 use mooring_proto::message::segment::{MountGrant, MountRequest, Segment, SegmentEntry};
 use mooring_proto::{ClientId, Incarnation, SegmentId};
+
+use self::maps::HashMap;
 
 /// The identity of the master in tests.
 pub const INCARNATION: Incarnation = Incarnation(0x000a_11ce);
@@ -108,15 +111,16 @@ impl Cluster {
         };
         let pool = Pool::new(PoolConfig {
             lease_ttl_ms: settings.lease_ttl_ms,
+            client_ttl_ms: settings.client_ttl_ms,
             put_release_timeout_ms: settings.put_release_timeout_ms,
             eviction_high_watermark_ratio: settings.eviction_high_watermark_ratio,
             eviction_ratio: settings.eviction_ratio,
-            client_ttl_ms: settings.client_ttl_ms,
             ..PoolConfig::new(shards, incarnation)
         });
         let clients = Clients::new(ClientsConfig {
             client_ttl_ms: settings.client_ttl_ms,
-            tick_period_ms: TICK_MS,
+            // As the process has it; it ticks more often here.
+            tick_period_ms: (settings.client_ttl_ms / 20).clamp(1, 1000),
         });
         Cluster {
             now: Moment::from_ms(1_000),
@@ -126,7 +130,7 @@ impl Cluster {
             clients,
             settings,
             queue: VecDeque::new(),
-            answers: HashMap::new(),
+            answers: HashMap::default(),
             attentions: Vec::new(),
             offline: Vec::new(),
             pinging: BTreeMap::new(),

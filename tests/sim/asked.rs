@@ -18,6 +18,8 @@ pub(crate) struct PutAsked {
     pub(crate) size_bytes: u64,
     pub(crate) client: ClientId,
     pub(crate) put_id: u64,
+    /// The number of its group.
+    pub(crate) group: Option<u32>,
 }
 
 /// A request that waits for its answer. Pairs are a key and the number of a put.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mooring_actors::invariant::{Invariant, Violation};
-use mooring_actors::shard::message::{PutRequest, ShardReply, ShardRequest};
+use mooring_actors::shard::message::{PutExtras, PutRequest, ShardReply, ShardRequest};
 use mooring_actors::{Moment, ShardId};
 use mooring_proto::error::Refusal;
 use mooring_proto::message::object::{PutOptions, PutStartGrant};
@@ -12,6 +12,7 @@ use rand::Rng;
 
 use crate::asked::{Asked, PutAsked};
 use crate::event::Event;
+use crate::oracle::group_name;
 use crate::plan::{Canary, draw_options};
 use crate::restart::wire_sequence;
 use crate::world::World;
@@ -111,6 +112,7 @@ impl World {
                 size_bytes: self.plan.sizes.draw(&mut self.dice),
                 client: self.clients[client].id,
                 put_id: self.puts.len() as u64,
+                group: self.draw_group(key),
             };
             numbers.push(self.puts.len());
             let intent = self.draw_intent();
@@ -134,6 +136,12 @@ impl World {
         } else {
             self.send_starts(&numbers);
         }
+    }
+
+    /// The group of a put: mostly that of its key, if there are groups.
+    fn draw_group(&mut self, key: u32) -> Option<u32> {
+        let groups = self.plan.groups;
+        (groups > 0 && self.dice.random_bool(0.8)).then(|| key % groups)
     }
 
     fn draw_put_options(&mut self) -> PutOptions {
@@ -184,14 +192,28 @@ impl World {
             let asked_for =
                 |put: &PutAsked| PutRequest { size_bytes: put.size_bytes, put_id: put.put_id };
             let requests = puts.iter().map(asked_for).collect();
-            let (extras, puts) = (None, (puts, requests));
+            let (extras, asked) = (self.extras(&puts), puts);
+            let puts = requests;
             let request = match upsert {
-                false => ShardRequest::PutStart { client, options, extras, batch, puts: puts.1 },
-                true => ShardRequest::UpsertStart { client, options, extras, batch, puts: puts.1 },
+                false => ShardRequest::PutStart { client, options, extras, batch, puts },
+                true => ShardRequest::UpsertStart { client, options, extras, batch, puts },
             };
-            let asked = Asked::Start { puts: puts.0, hard_pin, replicas, upsert };
+            let asked = Asked::Start { puts: asked, hard_pin, replicas, upsert };
             self.ask_shard(client, shard, request, asked);
         }
+    }
+
+    /// What is said of puts where there are groups: the one of each, or that it has none.
+    fn extras(&self, puts: &[PutAsked]) -> Option<Box<PutExtras>> {
+        let alone = self.plan.canary == Some(Canary::LonelyMembers);
+        let name = |put: &PutAsked| match put.group {
+            None => Box::default(),
+            Some(group) if alone => [&*group_name(group), &put.key.to_le_bytes()].concat().into(),
+            Some(group) => group_name(group),
+        };
+        let groups = puts.iter().map(name).collect();
+        let told = self.plan.groups > 0 && self.plan.canary != Some(Canary::UntoldGroups);
+        told.then(|| Box::new(PutExtras { groups, ..PutExtras::default() }))
     }
 
     pub(crate) fn shard_answered(

@@ -3,7 +3,9 @@
 use mooring_actors::RequestId;
 use mooring_actors::clients::ClientsMessage;
 use mooring_actors::pool::message::{Mount, PoolMessage, PoolOrder, ShardReport};
-use mooring_actors::shard::message::{KeyBatch, ShardMessage, ShardReply, ShardRequest};
+use mooring_actors::shard::message::{
+    KeyBatch, ShardMessage, ShardReply, ShardRequest, ShardTotals,
+};
 use mooring_proto::Incarnation;
 use mooring_proto::error::Refusal;
 use mooring_proto::message::object::RangeDescriptor;
@@ -60,6 +62,17 @@ fn digest_shard_message(message: &ShardMessage, into: &mut Mix) {
                 into.add(space.free_bytes);
                 into.add(space.largest_free_run_bytes);
             }
+        }
+        ShardMessage::Pool(PoolOrder::Deny { mount }) => digest_mount(*mount, into),
+        ShardMessage::Pool(PoolOrder::Evict { mount, evicted_total_bytes }) => {
+            digest_mount(*mount, into);
+            into.add(*evicted_total_bytes);
+        }
+        ShardMessage::Pool(PoolOrder::Survey { survey, mount, window, chunk_pages }) => {
+            digest_mount(*mount, into);
+            into.add(*survey);
+            into.add(u64::from(window.first_page) << 32 | u64::from(window.pages));
+            into.add(u64::from(*chunk_pages));
         }
         message => into.text(message),
     }
@@ -171,6 +184,10 @@ impl Digest for (RequestId, &Answer) {
             }
             Answer::Shard(ShardReply::Existing(answers)) => {
                 answers.iter().for_each(|exists| into.add(u64::from(*exists)));
+            }
+            // How much memory a map takes depends on where its keys have fallen.
+            Answer::Shard(ShardReply::Totals(totals)) => {
+                into.text(&ShardTotals { memory_bytes: 0, ..(**totals).clone() });
             }
             Answer::Shard(reply) => into.text(reply),
             Answer::Pool(reply) => into.text(reply),

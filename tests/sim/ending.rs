@@ -55,7 +55,15 @@ impl World {
     fn all_must_be_mounted(&mut self) -> Result<(), Violation> {
         self.check()?;
         let table = self.cluster.pool.table();
-        for store in self.stores.iter().filter(|store| !store.retired) {
+        let stores = || self.stores.iter().filter(|store| !store.retired);
+        for entry in &table {
+            let id = entry.segment.segment;
+            if !stores().any(|store| store.segments.iter().any(|piece| piece.id == id)) {
+                let fault = format!("{entry:?} is mounted, and no store that lives knows of it");
+                return Err(Invariant::Conservation.violated(fault));
+            }
+        }
+        for store in stores() {
             for piece in &store.segments {
                 if !table.iter().any(|entry| entry.segment.segment == piece.id) {
                     let fault = format!("{piece:?} of {:?} is not mounted", store.process);
@@ -187,8 +195,8 @@ impl World {
         size_bytes: u64,
     ) -> Result<(PutAsked, Result<PutStartGrant, Refusal>), Violation> {
         let client = self.clients[0].id;
-        let asked =
-            PutAsked { key, size_bytes, client, put_id: u64::from(u32::MAX) + u64::from(key) };
+        let put_id = u64::from(u32::MAX) + u64::from(key);
+        let asked = PutAsked { key, size_bytes, client, put_id, group: None };
         let request = ShardRequest::PutStart {
             client,
             options: PutOptions::default(),

@@ -3,13 +3,12 @@
 //! They are kept by address and not by mount: the same memory may be mounted again in other pieces
 //! while a writer from before is still at work.
 
-use std::collections::HashMap;
-
 use mooring_actors::Moment;
 use mooring_actors::invariant::{Invariant, Violation};
 use mooring_actors::pool::message::Mount;
 use mooring_actors::shard::check::{Purpose, Stretch};
 
+use crate::cluster::maps::HashMap;
 use crate::store::Place;
 
 /// The guarded ranges of all memories.

@@ -30,6 +30,8 @@ pub(crate) struct Store {
     asked: u32,
     /// A remount was refused, and is tried again.
     owes_remount: bool,
+    /// It has given up a mount that was not answered, and has mounted nothing since.
+    gave_up: bool,
 }
 
 /// A part of the memory, mounted as one segment.
@@ -60,6 +62,7 @@ impl Store {
             retired: false,
             asked: 0,
             owes_remount: false,
+            gave_up: false,
         }
     }
 
@@ -75,7 +78,7 @@ impl Store {
 
     /// Whether a request about its segments is under way, or has not been answered.
     pub(crate) fn is_asking(&self) -> bool {
-        self.asked > 0 || self.segments.iter().any(|piece| piece.in_doubt)
+        self.asked > 0 || self.gave_up || self.segments.iter().any(|piece| piece.in_doubt)
     }
 
     pub(crate) fn segment_ids(&self) -> Vec<SegmentId> {
@@ -150,6 +153,10 @@ impl World {
                 self.divide_anew(number);
                 return;
             }
+            if piece.in_doubt && !self.calm && self.dice.random_bool(0.2) {
+                self.give_mount_up(number, piece.id);
+                return;
+            }
             self.send_mount(number, &piece);
             return;
         }
@@ -170,6 +177,15 @@ impl World {
         // One of them is mounted before another, and each was with that master.
         pieces.iter_mut().for_each(|piece| piece.mounted_with = mounted_with);
         self.stores[number].segments = pieces;
+    }
+
+    /// The store does not ask again for what may be mounted, and knows nothing of it from now on. It
+    /// mounts the same memory under another id when the master has dropped that.
+    fn give_mount_up(&mut self, number: usize, segment: SegmentId) {
+        let id = SegmentId(self.dice.random());
+        self.change(number, segment, |piece| (piece.id, piece.in_doubt) = (id, false));
+        self.stores[number].gave_up = true;
+        self.oracle.tally.given_up += 1;
     }
 
     fn send_mount(&mut self, number: usize, piece: &Piece) {
@@ -276,6 +292,7 @@ impl World {
         store.down = true;
         store.asked = 0;
         store.owes_remount = false;
+        store.gave_up = false;
         let back_ms = self.dice.random_range(100..=3 * self.plan.settings.client_ttl_ms);
         self.at(back_ms, Event::StoreReturns(number));
         let count = self.dice.random_range(1..=3);
@@ -298,7 +315,11 @@ impl World {
             return;
         }
         let mounted = store.segments.iter().filter(|piece| piece.mount.is_some()).count();
-        self.ping(store.process, mounted as u32, Some(number));
+        let mounted = match self.plan.canary {
+            Some(Canary::MiscountedMounts) => u32::MAX,
+            _ => mounted as u32,
+        };
+        self.ping(store.process, mounted, Some(number));
     }
 
     pub(crate) fn ping_answered(&mut self, asked: &Asked, need_remount: bool) {
@@ -381,6 +402,7 @@ impl World {
             former = piece.mount.replace(mount).zip(piece.mounted_with);
             piece.mounted_with = Some(grant.incarnation);
         });
+        self.stores[number].gave_up = false;
         let memory = &mut self.memories.all[number];
         if let Some((former, master)) = former {
             memory.mounts.remove(&(master, former));

@@ -14,6 +14,7 @@
 mod cluster;
 
 mod access;
+mod agenda;
 mod asked;
 mod audit;
 mod checks;
@@ -200,6 +201,11 @@ fn requests_without_an_answer_are_noticed() {
 }
 
 #[test]
+fn segments_that_live_on_without_their_store_knowing_are_noticed() {
+    assert_noticed(Canary::MiscountedMounts, &["conservation", "answered"]);
+}
+
+#[test]
 fn readers_that_outlive_their_lease_are_noticed() {
     assert_noticed(Canary::LateReads, &["readable"]);
 }
@@ -222,6 +228,27 @@ fn keys_that_come_back_after_they_were_removed_while_hidden_are_noticed() {
 #[test]
 fn holds_that_end_with_the_master_are_noticed() {
     assert_noticed_in_handoffs(Canary::DroppedHolds, &["lease", "readable"]);
+}
+
+#[test]
+fn groups_that_the_master_is_not_told_are_noticed() {
+    assert_shows(Canary::UntoldGroups, &["conservation", "lease"], |seed| {
+        Plan::of_groups(seed, Canary::UntoldGroups)
+    });
+}
+
+#[test]
+fn groups_that_end_with_the_master_are_noticed() {
+    assert_shows(Canary::DroppedGroups, &["conservation", "lease"], |seed| {
+        Plan::of_groups(seed, Canary::DroppedGroups)
+    });
+}
+
+#[test]
+fn reads_that_do_not_keep_the_rest_of_the_group_are_noticed() {
+    assert_shows(Canary::LonelyMembers, &["lease"], |seed| {
+        Plan::of_groups(seed, Canary::LonelyMembers)
+    });
 }
 
 #[test]

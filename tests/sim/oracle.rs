@@ -1,11 +1,10 @@
 //! What every answer must agree with: a model of the keys, fed with the answers themselves in the
 //! order in which the master decided them.
 
+mod groups;
 mod restarts;
 mod starts;
 mod writers;
-
-use std::collections::{HashMap, HashSet};
 
 use mooring_actors::core::Settings;
 use mooring_actors::invariant::{Invariant, Violation};
@@ -16,8 +15,11 @@ use mooring_proto::Incarnation;
 use mooring_proto::error::{ErrorCode, Refusal};
 use mooring_proto::message::object::{Located, RangeDescriptor};
 
+use self::groups::GroupRead;
+pub(crate) use self::groups::group_name;
 pub(crate) use self::restarts::HandedOver;
 use crate::asked::{Asked, PutAsked};
+use crate::cluster::maps::{HashMap, HashSet};
 use crate::cluster::{INCARNATION, mount};
 use crate::guards::{Guard, Guards};
 use crate::store::{Memories, Place};
@@ -40,6 +42,9 @@ pub(crate) struct Oracle {
     pub(crate) master: Incarnation,
     /// Remove-alls under way, by shard.
     sweeps: HashMap<ShardId, u32>,
+    /// Answers that have to do with groups, and by shard and group the last read of a member.
+    answers: u64,
+    group_reads: HashMap<(ShardId, u32), GroupRead>,
     lease_ttl_ms: u64,
     put_discard_timeout_ms: u64,
     put_release_timeout_ms: u64,
@@ -58,6 +63,8 @@ pub(crate) struct Tally {
     pub(crate) read_refused: u64,
     pub(crate) late_writes: u64,
     pub(crate) losses: u64,
+    /// Mounts that were not answered and not asked for again.
+    pub(crate) given_up: u64,
     pub(crate) evicted: u64,
     pub(crate) handoffs: u64,
     pub(crate) cold_starts: u64,
@@ -100,6 +107,12 @@ struct PutModel {
     may_be_pinned: bool,
     /// A remove-all came by, and pins are nothing to it.
     pin_void: bool,
+    /// When it joined its group, in the order of answers.
+    joined: u64,
+    /// When it was last found to be there, in the same order.
+    found: u64,
+    /// A forced remove-all came by, and leases are nothing to it.
+    left_group: bool,
     /// A replica was on a segment that is lost.
     doubtful: bool,
     /// A later master than that of the put has been handed it.
@@ -109,15 +122,17 @@ struct PutModel {
 impl Oracle {
     pub(crate) fn new(settings: &Settings) -> Oracle {
         Oracle {
-            keys: HashMap::new(),
-            puts: HashMap::new(),
-            first_heard: HashMap::new(),
+            keys: HashMap::default(),
+            puts: HashMap::default(),
+            first_heard: HashMap::default(),
             guards: Guards::default(),
-            lost: HashSet::new(),
-            handed_over: HashSet::new(),
-            opened: HashSet::new(),
+            lost: HashSet::default(),
+            handed_over: HashSet::default(),
+            opened: HashSet::default(),
             master: INCARNATION,
-            sweeps: HashMap::new(),
+            sweeps: HashMap::default(),
+            answers: 0,
+            group_reads: HashMap::default(),
             lease_ttl_ms: settings.lease_ttl_ms,
             put_discard_timeout_ms: settings.put_discard_timeout_ms,
             put_release_timeout_ms: settings.put_release_timeout_ms,
@@ -164,6 +179,7 @@ impl Oracle {
                     match answer {
                         Ok(described) => {
                             self.located(now, key, &crate::writer::located(described), memories)?;
+                            self.described(key, described)?;
                         }
                         Err(_) => self.missed(now, key)?,
                     }
@@ -321,7 +337,7 @@ impl Oracle {
         for replica in &located.replicas {
             self.guard(*replica, located.size_bytes, sequence, until, false, memories)?;
         }
-        self.lease(key, until);
+        self.lease(now, key, until);
         Ok(())
     }
 
@@ -349,8 +365,9 @@ impl Oracle {
         if self.key(key).readable.is_none() {
             return Err(readable(key, "exists, but no put of it has ended"));
         }
+        self.found(key);
         if lease {
-            self.lease(key, now.after_ms(self.lease_ttl_ms));
+            self.lease(now, key, now.after_ms(self.lease_ttl_ms));
         }
         Ok(())
     }
@@ -362,10 +379,10 @@ impl Oracle {
         force: bool,
         answer: &Result<(), Refusal>,
     ) -> Result<(), Violation> {
+        let (stays, is_member) = (self.stays_until(key) > now, self.is_member(key));
         let model = self.keys.entry(key).or_default();
-        let leased = model.leased_until > now;
         match answer {
-            Ok(()) if leased && !force => {
+            Ok(()) if stays && !force => {
                 Err(Invariant::Lease.violated(format!("key {key} was removed while leased")))
             }
             Ok(()) if model.readable.is_none() => Err(readable(key, "was removed twice")),
@@ -375,7 +392,9 @@ impl Oracle {
             }
             // A lease lasts a millisecond longer than is told.
             Err(refusal)
-                if refusal.code == ErrorCode::Leased && model.leased_at_most_until < now =>
+                if refusal.code == ErrorCode::Leased
+                    && model.leased_at_most_until < now
+                    && !is_member =>
             {
                 let over_ms = now.since_ms(model.leased_at_most_until);
                 let what =
@@ -403,13 +422,17 @@ impl Oracle {
             if model.readable == Some(*sequence) {
                 put.pin_void = true;
                 if force {
+                    put.left_group = true;
                     model.leased_until = Moment::default();
                 }
             }
         }
     }
 
-    fn lease(&mut self, key: u32, until: Moment) {
+    fn lease(&mut self, now: Moment, key: u32, until: Moment) {
+        // Before its own lease begins: that says nothing of the time before.
+        self.lease_group(now, key, until);
+        self.found(key);
         let model = self.keys.entry(key).or_default();
         model.leased_until = model.leased_until.max(until);
         model.leased_at_most_until = model.leased_at_most_until.max(until);
@@ -452,7 +475,7 @@ impl Oracle {
         let Some(sequence) = model.readable else { return Ok(()) };
         let put = &self.puts[&sequence];
         let swept = self.sweeps.get(&put.shard).is_some_and(|sweeps| *sweeps > 0);
-        let stays = model.leased_until > now || (put.hard_pin && !put.pin_void);
+        let stays = self.stays_until(key) > now || (put.hard_pin && !put.pin_void);
         if stays && !put.doubtful && !swept && !self.is_hidden(sequence) {
             return Err(Invariant::Lease.violated(format!("key {key} is gone: {model:?} {put:?}")));
         }

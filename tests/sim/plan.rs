@@ -21,6 +21,8 @@ pub(crate) struct Plan {
     pub(crate) keys: u32,
     pub(crate) sizes: Sizes,
     pub(crate) replicas_max: u8,
+    /// How many groups there are; zero for none.
+    pub(crate) groups: u32,
     /// How many puts are slow, revoked or abandoned.
     pub(crate) rude_ratio: f64,
     pub(crate) hard_pin_ratio: f64,
@@ -87,6 +89,8 @@ pub(crate) enum Canary {
     SlowClocks,
     /// Some requests vanish.
     LostRequests,
+    /// Stores say that they have more segments than they know of, so nobody tells them of others.
+    MiscountedMounts,
     /// Readers read on when their lease is over, and take what they find for the object.
     LateReads,
     /// The first snapshot is used again at each restart.
@@ -97,6 +101,12 @@ pub(crate) enum Canary {
     RevivedKeys,
     /// What is held is not handed over.
     DroppedHolds,
+    /// Writers do not say which group they put an object into.
+    UntoldGroups,
+    /// Which group an object is in is not handed over.
+    DroppedGroups,
+    /// To the master each object is a group of its own, whose name begins with that of its group.
+    LonelyMembers,
     /// The time of a restored master begins before it serves.
     EarlyTime,
 }
@@ -139,6 +149,7 @@ impl Plan {
                 largest_bytes: log_uniform(&mut dice, 32 << 10, largest_segment * 9 / 8),
             },
             stores,
+            groups: 0,
             replicas_max: *pick(&mut dice, &[1, 1, 2, 3]),
             rude_ratio: *pick(&mut dice, &[0.01, 0.05, 0.25]),
             hard_pin_ratio: *pick(&mut dice, &[0.0, 0.0, 0.01, 0.05]),
@@ -200,6 +211,7 @@ impl Plan {
         self.stall_pause_ms = *pick(&mut dice, &[0, 0, 0, 2_000, 6_000]);
         self.tokenless_clients = *pick(&mut dice, &[0, 0, 1, 2, 6]);
         self.clock_ratio = *pick(&mut dice, &[1.0, 1.0, 0.99, 0.8]);
+        self.groups = *pick(&mut dice, &[0, 0, 2, 10, 100]);
         self
     }
 
@@ -209,6 +221,13 @@ impl Plan {
         plan.nameless = false;
         plan.restarts.iter_mut().for_each(|restart| restart.leaving = Leaving::Killed);
         plan
+    }
+
+    /// A plan in which objects of a few groups are evicted all the while.
+    pub(crate) fn of_groups(seed: u64, canary: Canary) -> Plan {
+        let plan = Plan::of_handoffs(seed, canary);
+        let restarts = if canary == Canary::DroppedGroups { plan.restarts } else { Vec::new() };
+        Plan { restarts, groups: 5, replicas_max: 1, ..plan }
     }
 
     /// A plan of stores that start again, with memory that is reached without asking them.

@@ -28,6 +28,13 @@ impl World {
                     }
                 }
             }
+            Some(Canary::DroppedGroups) => {
+                for range in handoff.shards.iter_mut().flat_map(|file| &mut file.ranges) {
+                    if let OwnedRange::Object { group, .. } = range {
+                        group.clear();
+                    }
+                }
+            }
             Some(Canary::DroppedHolds) => {
                 for file in &mut handoff.shards {
                     file.ranges.retain(|range| !matches!(range, OwnedRange::Hold { .. }));

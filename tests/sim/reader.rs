@@ -21,7 +21,8 @@ impl World {
         let sent = self.now();
         for (shard, keys) in self.draw_batches(16) {
             let batch = self.batch(&keys);
-            let request = match self.clients[client].tokenless {
+            let is_curious = self.plan.groups > 0 && self.dice.random_bool(0.2);
+            let request = match self.clients[client].tokenless || is_curious {
                 false => ShardRequest::Get { batch },
                 true => ShardRequest::GetDetailed { batch },
             };

@@ -1,8 +1,6 @@
 //! Restarts of the master: it comes to rest and hands over, or it just ends, and after a while the
 //! next one serves, sometimes with another number of shards. Stores and clients go on meanwhile.
 
-use std::collections::HashMap;
-
 use mooring_actors::clients::ClientsMessage;
 use mooring_actors::invariant::{Invariant, Violation};
 use mooring_actors::pool::message::{Mount, PoolMessage};
@@ -12,6 +10,7 @@ use rand::Rng;
 
 use crate::asked::Asked;
 use crate::cluster::handoff::{Handoff, OwnedRange};
+use crate::cluster::maps::HashMap;
 use crate::cluster::{Answer, Cluster, Envelope, mount};
 use crate::event::{End, Event};
 use crate::oracle::HandedOver;
@@ -152,7 +151,7 @@ impl World {
             let fault = format!("{:?} has no answer at rest", self.pending.get(id));
             return Err(Invariant::Answered.violated(fault));
         }
-        self.agenda.retain(|_, event| {
+        self.agenda.retain(|event| {
             !matches!(event, Event::Deliver(..) | Event::Arrive(_) | Event::GiveUp(_))
         });
         self.heard.clear();

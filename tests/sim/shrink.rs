@@ -38,6 +38,7 @@ pub(crate) const OMISSIONS: &[Omission] = &[
     Omission { name: "clocks", omit: |plan| plan.clock_ratio = 1.0 },
     Omission { name: "rudeness", omit: |plan| plan.rude_ratio = 0.0 },
     Omission { name: "pins", omit: |plan| (plan.hard_pin_ratio, plan.soft_pin_ratio) = (0.0, 0.0) },
+    Omission { name: "groups", omit: |plan| plan.groups = 0 },
     Omission { name: "replicas", omit: |plan| plan.replicas_max = 1 },
     Omission {
         name: "segments",

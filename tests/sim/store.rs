@@ -1,12 +1,13 @@
 //! The memory of stores, modelled: each range of bytes knows which put wrote it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use mooring_actors::pool::message::Mount;
 use mooring_proto::message::object::RangeDescriptor;
 use mooring_proto::message::segment::SegmentEntry;
 use mooring_proto::{ClientId, Incarnation};
 
+use crate::cluster::maps::HashMap;
 use crate::cluster::mount;
 
 /// Which put wrote some bytes, and which of its bytes they are.

@@ -2,7 +2,7 @@
 //!
 //! Messages of one sender to one receiver arrive in order; between lanes the order is drawn.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use mooring_actors::clients::ClientsMessage;
 use mooring_actors::invariant::{Invariant, Violation};
@@ -14,10 +14,12 @@ use mooring_proto::{ClientId, Incarnation};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use crate::agenda::Agenda;
 use crate::asked::Asked;
 use crate::audit::Audit;
 use crate::client::{Client, Put};
 use crate::cluster::handoff::Handoff;
+use crate::cluster::maps::{HashMap, HashSet};
 use crate::cluster::{Answer, Cluster, Envelope, TICK_MS};
 use crate::event::{End, Event, Lane};
 use crate::keeper::Store;
@@ -61,7 +63,7 @@ pub(crate) struct World {
     pub(crate) spared: HashSet<RequestId>,
     /// Restarts that have begun.
     pub(crate) restarts: usize,
-    pub(crate) agenda: BTreeMap<(u64, u32, u64), Event>,
+    pub(crate) agenda: Agenda,
     pub(crate) lanes: BTreeMap<(End, End), Lane>,
     /// Requests without an answer, and who has asked.
     pub(crate) pending: HashMap<RequestId, (ClientId, Asked)>,
@@ -117,22 +119,22 @@ impl World {
             began: Moment::default(),
             handoff: None,
             first_handoff: None,
-            spared: HashSet::new(),
+            spared: HashSet::default(),
             restarts: 0,
-            agenda: BTreeMap::new(),
+            agenda: Agenda::default(),
             lanes: BTreeMap::new(),
-            pending: HashMap::new(),
-            given_up: HashSet::new(),
+            pending: HashMap::default(),
+            given_up: HashSet::default(),
             cuts: Cuts::default(),
             strays: 0,
-            under_way: HashSet::new(),
-            killed: HashSet::new(),
+            under_way: HashSet::default(),
+            killed: HashSet::default(),
             stalled_until: Moment::default(),
             checked,
-            heard: HashMap::new(),
+            heard: HashMap::default(),
             at_hand: None,
-            arrivals: HashMap::new(),
-            refused: HashMap::new(),
+            arrivals: HashMap::default(),
+            refused: HashMap::default(),
             known_epoch: None,
             last_event: 0,
             last_client: 0,
@@ -171,12 +173,7 @@ impl World {
 
     /// Lets everything happen that is due before a moment.
     pub(crate) fn run_until(&mut self, until: Moment) -> Result<(), Violation> {
-        while let Some(entry) = self.agenda.first_entry() {
-            let at_ms = entry.key().0;
-            if at_ms >= until.as_ms() {
-                break;
-            }
-            let event = entry.remove();
+        while let Some((at_ms, event)) = self.agenda.pop_before(until.as_ms()) {
             self.set_clock(Moment::from_ms(at_ms));
             self.handle(event)?;
         }
@@ -201,8 +198,8 @@ impl World {
     pub(crate) fn at(&mut self, delay_ms: u64, event: Event) {
         self.last_event += 1;
         let due_ms = self.clock.as_ms() + delay_ms;
-        let key = (due_ms, self.dice.random(), self.last_event);
-        self.agenda.insert(key, event);
+        let drawn = self.dice.random();
+        self.agenda.insert(due_ms, drawn, self.last_event, event);
     }
 
     pub(crate) fn new_client_id(&mut self) -> ClientId {
@@ -288,7 +285,10 @@ impl World {
     }
 
     fn tick(&mut self) -> Result<(), Violation> {
-        self.at(TICK_MS, Event::Tick);
+        // Where nothing breaks any more, what is left is waiting for the last deadlines: the master
+        // may look at them less often, as often as it has to look after its clients.
+        let judged_each_ms = self.plan.settings.client_ttl_ms / 20;
+        self.at(if self.calm { judged_each_ms.max(TICK_MS) } else { TICK_MS }, Event::Tick);
         // Of the ticks of a stall one is left.
         if self.life == Life::Down || self.stalled_until > self.clock {
             return Ok(());

@@ -1,7 +1,5 @@
 //! What a restart of the master changes for the model.
 
-use std::collections::HashMap;
-
 use mooring_actors::invariant::Violation;
 use mooring_actors::pool::message::Mount;
 use mooring_actors::{Moment, ShardId};
@@ -9,6 +7,7 @@ use mooring_proto::Incarnation;
 
 use super::{Oracle, readable};
 use crate::asked::PutAsked;
+use crate::cluster::maps::HashMap;
 use crate::cluster::mount;
 use crate::store::Memories;
 
@@ -96,6 +95,7 @@ impl Oracle {
         self.handed_over.clear();
         self.opened.clear();
         self.sweeps.clear();
+        self.group_reads.clear();
     }
 
     /// A shard hears that the owner of a segment that was handed over has come back.

@@ -1,7 +1,5 @@
 //! What the answers to starts must agree with.
 
-use std::collections::HashSet;
-
 use mooring_actors::invariant::{Invariant, Violation};
 use mooring_actors::{Moment, ShardId};
 use mooring_proto::error::{ErrorCode, Refusal};
@@ -9,6 +7,7 @@ use mooring_proto::message::object::PutStartGrant;
 
 use super::{Heard, KeyModel, Oracle, PutModel, pairs, readable};
 use crate::asked::PutAsked;
+use crate::cluster::maps::HashSet;
 use crate::store::Memories;
 
 /// The puts of one start, and what was asked for all of them.
@@ -96,7 +95,11 @@ impl Oracle {
         if heard.at_once {
             self.none_lost(shard, &grant.replicas)?;
         }
+        let joined = self.next_answer();
         let model = PutModel {
+            joined,
+            found: 0,
+            left_group: false,
             asked: *asked,
             shard,
             replicas: grant.replicas.to_vec(),
