@@ -30,6 +30,7 @@ mod liveness;
 mod mounts;
 pub mod packets;
 mod put;
+mod random;
 mod replica;
 mod requests;
 mod retry;
@@ -47,6 +48,8 @@ use tokio::task::JoinSet;
 pub use self::config::ClientConfig;
 pub use self::error::{ClientError, tls_hint};
 pub use self::mounts::Mounts;
+#[cfg(feature = "seeded")]
+pub use self::random::seeded::seed_thread;
 pub use self::requests::Leased;
 use self::shared::Shared;
 pub use self::tls::ClientTls;

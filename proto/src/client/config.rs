@@ -1,8 +1,9 @@
 //! What a client is told before it connects.
 
 use crate::client::ClientError;
-use crate::client::retry::random;
+use crate::client::random::random;
 use crate::client::tls::ClientTls;
+use crate::client::transport::Endpoints;
 use crate::frame::TraceContext;
 use crate::identity::ClientId;
 use crate::limits::NAME_BYTES_MAX;
@@ -39,6 +40,8 @@ pub struct ClientConfig {
     /// frame; lower it where an overlay network takes its share of the frame. Later ones are as large
     /// as the network is found to carry, up to 8,952 bytes.
     pub initial_mtu_bytes: u16,
+    /// What the connections to the master and to stores are made on.
+    pub endpoints: Endpoints,
     /// The trace of calls that are made where no span of OpenTelemetry is active.
     pub trace_parent: Option<TraceContext>,
     /// The share of calls without any trace that begin one, from 0 to 1; without an OpenTelemetry of
@@ -59,6 +62,7 @@ impl ClientConfig {
             max_in_flight: MAX_IN_FLIGHT,
             fetch_bytes_max: FETCH_BYTES_MAX,
             initial_mtu_bytes: INITIAL_MTU_BYTES,
+            endpoints: Endpoints::default(),
             trace_parent: None,
             trace_ratio: 0.0,
         }

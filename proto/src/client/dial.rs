@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,9 +11,10 @@ use quinn::{Connection, Endpoint};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use super::config::ClientConfig;
 use super::error::ClientError;
 use super::tls::ClientTls;
-use super::transport;
+use super::transport::{self, Endpoints};
 
 /// An open connection with the endpoint that carries it.
 #[derive(Clone, Debug)]
@@ -30,24 +32,26 @@ pub(super) struct Dialer {
     alpn: &'static [u8],
     within: Duration,
     initial_mtu_bytes: u16,
+    endpoints: Endpoints,
     /// Kept over connections, since it holds the tickets that make the next handshake cheap.
     crypto: Mutex<Option<quinn::ClientConfig>>,
 }
 
 impl Dialer {
+    /// A dialer of this host and port, with this trust and the timeouts and network of a client.
     pub(super) fn new(
         target: String,
         tls: ClientTls,
         alpn: &'static [u8],
-        connect_timeout_ms: u64,
-        initial_mtu_bytes: u16,
+        config: &ClientConfig,
     ) -> Dialer {
         Dialer {
             target,
             tls,
             alpn,
-            within: Duration::from_millis(connect_timeout_ms),
-            initial_mtu_bytes,
+            within: Duration::from_millis(config.connect_timeout_ms),
+            initial_mtu_bytes: config.initial_mtu_bytes,
+            endpoints: config.endpoints.clone(),
             crypto: Mutex::new(None),
         }
     }
@@ -104,7 +108,8 @@ impl Dialer {
         let deadline = started + within;
         let outcome = race(addresses, deadline, |address| {
             let (config, server_name, greet) = (config.clone(), server_name.clone(), greet.clone());
-            async move { greet(handshake(address, config, &server_name).await?).await }
+            let endpoint = self.endpoints.towards(address);
+            async move { greet(handshake(address, endpoint, config, &server_name).await?).await }
         })
         .await;
         let outcome =
@@ -160,12 +165,12 @@ fn host(target: &str) -> &str {
 
 async fn handshake(
     address: SocketAddr,
+    endpoint: io::Result<Endpoint>,
     config: quinn::ClientConfig,
     server_name: &str,
 ) -> Result<Dialed, ClientError> {
     let fault = |reason: String| ClientError::Connect { address: address.to_string(), reason };
-    let endpoint =
-        transport::endpoint_towards(address).map_err(|error| fault(error.to_string()))?;
+    let endpoint = endpoint.map_err(|error| fault(error.to_string()))?;
     let connecting = endpoint
         .connect_with(config, address, server_name)
         .map_err(|error| fault(error.to_string()))?;

@@ -48,13 +48,7 @@ enum State {
 
 impl Link {
     pub(super) fn new(config: &ClientConfig) -> Link {
-        let dialer = Dialer::new(
-            config.master.clone(),
-            config.tls.clone(),
-            ALPN_MASTER,
-            config.connect_timeout_ms,
-            config.initial_mtu_bytes,
-        );
+        let dialer = Dialer::new(config.master.clone(), config.tls.clone(), ALPN_MASTER, config);
         let hello = HelloRequest {
             client: config.client,
             name: config.name.clone(),

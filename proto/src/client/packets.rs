@@ -23,16 +23,27 @@ use quinn::{
 /// # Errors
 /// What the system says of the socket.
 pub fn open(
-    mut config: EndpointConfig,
+    config: EndpointConfig,
     server: Option<ServerConfig>,
     socket: UdpSocket,
+) -> io::Result<Endpoint> {
+    open_on(config, server, TokioRuntime.wrap_udp_socket(socket)?)
+}
+
+/// The same on something that carries packets as a socket of the system does.
+///
+/// # Errors
+/// What it says of itself.
+pub fn open_on(
+    mut config: EndpointConfig,
+    server: Option<ServerConfig>,
+    socket: Arc<dyn AsyncUdpSocket>,
 ) -> io::Result<Endpoint> {
     config
         .max_udp_payload_size(PACKET_BYTES_MAX)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let runtime = Arc::new(TokioRuntime);
-    let socket = Arc::new(LargePackets(runtime.wrap_udp_socket(socket)?));
-    Endpoint::new_with_abstract_socket(config, server, socket, runtime)
+    let socket = Arc::new(LargePackets(socket));
+    Endpoint::new_with_abstract_socket(config, server, socket, Arc::new(TokioRuntime))
 }
 
 /// Lets the connections of an endpoint from [`open`] send large packets, and be told of their

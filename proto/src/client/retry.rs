@@ -3,12 +3,11 @@
 use std::future::Future;
 use std::time::Duration;
 
-use rand::distr::{Distribution, StandardUniform};
-use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
+use rand::Rng;
 use tokio::time::Instant;
 
 use super::error::{ClientError, RetryHint};
+use super::random::source;
 
 /// The moment until which a call may take.
 #[derive(Clone, Copy, Debug)]
@@ -85,21 +84,13 @@ impl Backoff {
                 pause_ms / 2..=pause_ms
             }
         };
-        Duration::from_millis(SmallRng::from_os_rng().random_range(range))
+        Duration::from_millis(source().random_range(range))
     }
 
     /// Begins again with the shortest pause.
     pub(super) fn reset(&mut self) {
         self.attempts = 0;
     }
-}
-
-/// A value that no other process picks, from the kernel's randomness.
-pub(super) fn random<T>() -> T
-where
-    StandardUniform: Distribution<T>,
-{
-    SmallRng::from_os_rng().random()
 }
 
 /// A deadline that is too far away to be told as an instant: some decades.

@@ -3,11 +3,10 @@
 
 use std::borrow::Cow;
 
-use rand::SeedableRng;
-use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
 use super::PutOptions;
+use super::random::source;
 use super::shared::Shared;
 use crate::identity::SegmentId;
 use crate::limits::PREFERRED_SEGMENTS_MAX;
@@ -29,8 +28,10 @@ impl Shared {
         let mut steered = options.clone();
         steered.preferred_segments.retain(|segment| !shunned.contains(segment));
         others.retain(|segment| !steered.preferred_segments.contains(segment));
-        // At random, or all clients would fill the same ones.
-        others.shuffle(&mut SmallRng::from_os_rng());
+        // At random, or all clients would fill the same ones; in order before, so that nothing else
+        // decides.
+        others.sort_unstable();
+        others.shuffle(&mut source());
         steered.preferred_segments.extend(others);
         steered.preferred_segments.truncate(PREFERRED_SEGMENTS_MAX);
         Cow::Owned(steered)

@@ -17,7 +17,7 @@ use opentelemetry::{Context, KeyValue};
 
 use super::config::ClientConfig;
 use super::error::ClientError;
-use super::retry::random;
+use super::random::random;
 use crate::frame::TraceContext;
 use crate::message::Kind;
 

@@ -1,7 +1,9 @@
 //! Sockets and QUIC parameters of the connections that a client opens.
 
+use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::STREAM_WINDOW_BYTES;
@@ -9,6 +11,35 @@ use quinn::{Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::packets;
+
+/// Where a client gets the endpoints of its connections: by default from the UDP of the system.
+#[derive(Clone, Default)]
+pub struct Endpoints(Option<Source>);
+
+type Source = Arc<dyn Fn(SocketAddr) -> io::Result<Endpoint> + Send + Sync>;
+
+impl Endpoints {
+    /// From a function that makes one to reach an address, for networks of another kind. Each
+    /// connection has one of its own. It is called within the runtime and must be quick.
+    pub fn from_fn(
+        source: impl Fn(SocketAddr) -> io::Result<Endpoint> + Send + Sync + 'static,
+    ) -> Endpoints {
+        Endpoints(Some(Arc::new(source)))
+    }
+
+    pub(super) fn towards(&self, address: SocketAddr) -> io::Result<Endpoint> {
+        match &self.0 {
+            None => endpoint_towards(address),
+            Some(source) => source(address),
+        }
+    }
+}
+
+impl fmt::Debug for Endpoints {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(if self.0.is_some() { "Endpoints(own)" } else { "Endpoints(UDP)" })
+    }
+}
 
 /// A new endpoint on a new local port. Each connection gets its own: packet filters may remember
 /// for minutes where an old port led, and servers spread connections over threads by the port.

@@ -55,7 +55,8 @@ async fn a_dead_first_address_does_not_keep_the_second_from_being_used() {
     let started = Instant::now();
     let dialed = race(addresses, in_seconds(5), |address| {
         let config = config.clone();
-        async move { handshake(address, config, "localhost").await }
+        let endpoint = transport::endpoint_towards(address);
+        async move { handshake(address, endpoint, config, "localhost").await }
     })
     .await
     .unwrap();
@@ -63,11 +64,17 @@ async fn a_dead_first_address_does_not_keep_the_second_from_being_used() {
     assert!(started.elapsed() < Duration::from_secs(2));
 }
 
+fn dialer(target: String, tls: ClientTls, connect_timeout_ms: u64) -> Dialer {
+    let mut config = ClientConfig::new(target.clone(), tls.clone());
+    config.connect_timeout_ms = connect_timeout_ms;
+    Dialer::new(target, tls, b"test", &config)
+}
+
 #[tokio::test]
 async fn a_name_is_resolved_and_greeted() {
     let (server, tls) = server();
     let target = format!("localhost:{}", server.local_addr().unwrap().port());
-    let dialer = Dialer::new(target, tls, b"test", 5_000, 1_200);
+    let dialer = dialer(target, tls, 5_000);
     let greeted = dialer
         .dial(
             Duration::from_secs(4),
@@ -93,7 +100,7 @@ async fn a_silent_peer_is_given_up_at_the_deadline() {
     let silent = UdpSocket::bind(address(0)).unwrap();
     let target = silent.local_addr().unwrap().to_string();
     let tls = ClientTls::pinned([0; 32]);
-    let dialer = Dialer::new(target.clone(), tls, b"test", 100, 1_200);
+    let dialer = dialer(target.clone(), tls, 100);
     let outcome = dialer.dial(Duration::from_secs(4), |dialed| async { Ok(dialed) }).await;
     let Err(ClientError::Connect { address, .. }) = outcome else { panic!("{outcome:?}") };
     assert_eq!(address, target);
