@@ -1,5 +1,6 @@
 //! The front ends: what turns requests of peers into messages to the core, and answers them.
 
+pub(crate) mod addresses;
 mod budget;
 pub(crate) mod bulk;
 pub(crate) mod calls;
@@ -7,6 +8,7 @@ pub(crate) mod counters;
 pub(crate) mod histogram;
 pub(crate) mod instruments;
 pub(crate) mod mooncake;
+mod mounts;
 mod port;
 pub(crate) mod quic;
 pub(crate) mod slow;

@@ -310,6 +310,11 @@ fn front_end(page: &mut Exposition, context: &Context, listener: Option<&Listene
     let connections = listener.map_or(0, Listener::connections);
     let kept_bytes = listener.map_or(0, Listener::kept_bytes);
     page.gauge("mooring_connections", "Connections that said hello.", connections);
+    page.gauge(
+        "mooring_address_connections",
+        "Connections and handshakes of the address that has the most; the loopback is not counted.",
+        listener.map_or(0, Listener::most_connections),
+    );
     page.gauge("mooring_requests_in_flight", "Requests being answered.", context.stage.in_flight());
     page.gauge("mooring_kept_bytes", "Bytes of requests and replies under way.", kept_bytes);
     let totals = [
@@ -318,6 +323,16 @@ fn front_end(page: &mut Exposition, context: &Context, listener: Option<&Listene
             "connections_refused",
             "Attempts refused for want of room.",
             &counters.connections_refused,
+        ),
+        (
+            "address_connections_refused",
+            "Of them, for want of room for their address.",
+            &counters.address_connections_refused,
+        ),
+        (
+            "handshakes_retried",
+            "Attempts that had to prove their address first.",
+            &counters.handshakes_retried,
         ),
         ("handshakes_failed", "Handshakes that failed.", &counters.handshakes_failed),
         ("hellos_failed", "Connections without an acceptable hello.", &counters.hellos_failed),

@@ -1,9 +1,10 @@
-//! How many bytes of requests and replies may be kept, for a connection and for all together.
+//! How many bytes of requests and replies may be kept: for a connection, for an address, and for all
+//! together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The bytes of all connections.
+/// The bytes of connections that share a limit.
 pub(crate) struct Budget {
     kept_bytes: AtomicUsize,
     limit_bytes: usize,
@@ -21,22 +22,29 @@ impl Budget {
     }
 }
 
-/// The bytes of one connection, which also count for all.
+/// The bytes of one connection, which also count for its address and for all.
 pub(crate) struct ConnectionBudget {
     own: Budget,
-    all: Arc<Budget>,
+    /// Of the address, and of all.
+    shared: [Arc<Budget>; 2],
 }
 
 impl ConnectionBudget {
-    /// A share of at most this many bytes.
-    pub(crate) fn new(all: Arc<Budget>, limit_bytes: usize) -> Arc<ConnectionBudget> {
+    /// A share of at most this many bytes of the budgets of its address and of all.
+    pub(crate) fn new(shared: [Arc<Budget>; 2], limit_bytes: usize) -> Arc<ConnectionBudget> {
         let own = Budget { kept_bytes: AtomicUsize::new(0), limit_bytes };
-        Arc::new(ConnectionBudget { own, all })
+        Arc::new(ConnectionBudget { own, shared })
     }
 
     /// Room for a request of this connection, of no bytes yet.
     pub(crate) fn open(self: &Arc<ConnectionBudget>) -> Charge {
         Charge { budget: self.clone(), bytes: 0 }
+    }
+
+    /// The narrowest first.
+    fn budgets(&self) -> [&Budget; 3] {
+        let [of_address, of_all] = &self.shared;
+        [&self.own, of_address, of_all]
     }
 }
 
@@ -47,15 +55,15 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// Keeps more bytes; false, and nothing changes, if the connection or all together would keep
-    /// too many.
+    /// Keeps more bytes; false, and nothing changes, if the connection, its address or all together
+    /// would keep too many.
     pub(crate) fn try_add(&mut self, bytes: usize) -> bool {
-        if !try_keep(&self.budget.own, bytes) {
-            return false;
-        }
-        if !try_keep(&self.budget.all, bytes) {
-            self.budget.own.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return false;
+        let budgets = self.budget.budgets();
+        for (position, budget) in budgets.iter().enumerate() {
+            if !try_keep(budget, bytes) {
+                budgets[..position].iter().for_each(|budget| give_back(budget, bytes));
+                return false;
+            }
         }
         self.bytes += bytes;
         true
@@ -71,16 +79,16 @@ impl Charge {
     /// Keeps more bytes, whatever the limits: what was decided has to be told. Until they are given
     /// back, no further request finds room.
     pub(crate) fn add(&mut self, bytes: usize) {
-        self.budget.own.kept_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.budget.all.kept_bytes.fetch_add(bytes, Ordering::Relaxed);
+        for budget in self.budget.budgets() {
+            budget.kept_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
         self.bytes += bytes;
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.budget.own.kept_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.budget.all.kept_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.budgets().iter().for_each(|budget| give_back(budget, self.bytes));
     }
 }
 
@@ -89,14 +97,23 @@ fn try_keep(budget: &Budget, bytes: usize) -> bool {
     budget.kept_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, keep).is_ok()
 }
 
+fn give_back(budget: &Budget, bytes: usize) {
+    budget.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A connection of an address without a limit of its own.
+    fn connection(all: &Arc<Budget>, limit_bytes: usize) -> Arc<ConnectionBudget> {
+        ConnectionBudget::new([Budget::new(usize::MAX), all.clone()], limit_bytes)
+    }
+
     #[test]
     fn a_connection_cannot_keep_more_than_its_share() {
         let all = Budget::new(100);
-        let connection = ConnectionBudget::new(all.clone(), 30);
+        let connection = connection(&all, 30);
         let (mut one, mut other) = (connection.open(), connection.open());
         assert!(one.try_add(20));
         assert!(!other.try_add(11));
@@ -109,7 +126,7 @@ mod tests {
     #[test]
     fn all_connections_together_cannot_keep_more_than_the_budget() {
         let all = Budget::new(40);
-        let connections: Vec<_> = (0..2).map(|_| ConnectionBudget::new(all.clone(), 30)).collect();
+        let connections: Vec<_> = (0..2).map(|_| connection(&all, 30)).collect();
         let (mut one, mut other) = (connections[0].open(), connections[1].open());
         assert!(one.try_add(30));
         assert!(!other.try_add(11));
@@ -121,7 +138,7 @@ mod tests {
     #[test]
     fn what_is_split_off_is_given_back_once_and_on_its_own() {
         let all = Budget::new(100);
-        let connection = ConnectionBudget::new(all.clone(), 100);
+        let connection = connection(&all, 100);
         let mut whole = connection.open();
         assert!(whole.try_add(60));
         let part = whole.split_off(20);
@@ -134,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_reply_that_overdraws_keeps_further_requests_out_until_it_is_gone() {
-        let connection = ConnectionBudget::new(Budget::new(100), 30);
+        let connection = connection(&Budget::new(100), 30);
         let (mut one, mut other) = (connection.open(), connection.open());
         one.add(50);
         assert!(!other.try_add(1));

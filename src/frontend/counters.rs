@@ -81,6 +81,10 @@ pub(crate) struct Counters {
     pub(crate) connections: Counter,
     /// Connection attempts refused for want of room.
     pub(crate) connections_refused: Counter,
+    /// Of them, because their address had as many connections as one may have.
+    pub(crate) address_connections_refused: Counter,
+    /// Attempts that had to prove their address first.
+    pub(crate) handshakes_retried: Counter,
     /// Handshakes that failed: a wrong protocol, no or a wrong certificate, a peer that vanished.
     pub(crate) handshakes_failed: Counter,
     /// Connections closed before they said an acceptable hello.
@@ -102,6 +106,8 @@ impl Default for Counters {
             refusals: std::array::from_fn(|_| Counter::default()),
             connections: Counter::default(),
             connections_refused: Counter::default(),
+            address_connections_refused: Counter::default(),
+            handshakes_retried: Counter::default(),
             handshakes_failed: Counter::default(),
             hellos_failed: Counter::default(),
             cancelled: Counter::default(),

@@ -14,6 +14,7 @@ pub(super) use self::mooncake::MooncakeArgs;
 use crate::config::{
     client_ttl, eviction_ratio, milliseconds, seconds, seconds_or_none, watermark_ratio,
 };
+use crate::frontend::addresses::CONNECTIONS_PER_ADDRESS_MAX;
 use crate::telemetry::TelemetryArgs;
 
 /// How a master runs.
@@ -27,6 +28,13 @@ pub(crate) struct MasterArgs {
     /// has IPv6
     #[arg(long, value_name = "IP", help_heading = "Network")]
     pub(super) rpc_address: Option<IpAddr>,
+
+    /// Connections that one IP address may have at a time, on the QUIC port and on that for Mooncake
+    /// each, at least 1; more are refused. Raise it where many machines come from one address. What
+    /// comes over the loopback is not limited
+    #[arg(long, default_value_t = CONNECTIONS_PER_ADDRESS_MAX as u32, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..), help_heading = "Network")]
+    pub(super) max_connections_per_address: u32,
 
     /// TCP port of the admin pages /health, /ready, /metrics, /status, /version, /log_level, and those
     /// of Mooncake's master; 0 takes any free one

@@ -36,6 +36,7 @@ pub(super) struct MasterOptions {
     pub(super) runtime_threads: usize,
     pub(super) settings: Settings,
     pub(super) client_ttl: Duration,
+    pub(super) connections_per_address_max: usize,
     pub(super) slow: SlowLog,
     /// How often the figures are sent; `None` sends none.
     pub(super) metrics_interval: Option<Duration>,
@@ -110,6 +111,7 @@ impl MasterOptions {
             runtime_threads,
             settings,
             client_ttl: args.client_ttl,
+            connections_per_address_max: args.max_connections_per_address as usize,
             slow: SlowLog {
                 threshold: (args.slow_request_ms > 0)
                     .then(|| Duration::from_millis(args.slow_request_ms)),
@@ -153,6 +155,7 @@ fn mooncake_options(args: &MasterArgs) -> Result<MooncakeOptions, CommandError> 
         soft_pin_ttl_ms: in_ms(ttl),
         soft_pin_ttl_max_ms: in_ms(max),
         local_first: args.allocation_strategy == args::AllocationStrategy::LocalFirst,
+        connections_per_address_max: args.max_connections_per_address as usize,
     })
 }
 

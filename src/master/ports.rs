@@ -97,6 +97,7 @@ impl Quic {
         let options = ListenerOptions {
             client_ttl: options.client_ttl,
             state_dir: options.state_dir.clone(),
+            connections_per_address_max: options.connections_per_address_max,
         };
         let listener = Listener::start(context.clone(), rpc, &tls, &options)
             .map_err(|error| cannot_serve(&error))?;

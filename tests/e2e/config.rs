@@ -7,9 +7,10 @@ use crate::harness::{mooring, run};
 
 /// A value for every flag of `mooring master` that is not its default, as the effective
 /// configuration shows it.
-const MASTER: [(&str, &str); 43] = [
+const MASTER: [(&str, &str); 44] = [
     ("rpc-port", "1234"),
     ("rpc-address", "127.0.0.2"),
+    ("max-connections-per-address", "99"),
     ("metrics-port", "1235"),
     ("metrics-address", "127.0.0.3"),
     ("dev", "true"),

@@ -42,6 +42,11 @@ pub(super) fn families(page: &mut Exposition, context: &Context) {
             &counters.connections_refused,
         ),
         (
+            "address_connections_refused",
+            "Of them, for want of room for their address.",
+            &counters.address_connections_refused,
+        ),
+        (
             "connections_overloaded",
             "Connections closed for want of room for what they sent.",
             &counters.overloaded,

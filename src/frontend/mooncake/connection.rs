@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use super::listener::Shared;
 use super::order::{Begun, Named, Order, Ticket};
 use super::router;
+use crate::frontend::addresses::Place;
 use crate::frontend::budget::{Charge, ConnectionBudget};
 use crate::frontend::stage::Admitted;
 
@@ -35,10 +36,10 @@ enum End {
     Leaving,
 }
 
-/// Serves a connection until it ends.
-pub(super) async fn serve(shared: &Shared, mut stream: TcpStream) {
+/// Serves a connection until it ends; it has this place among those of its address.
+pub(super) async fn serve(shared: &Shared, mut stream: TcpStream, place: Place) {
     let peer = stream.peer_addr().ok();
-    let end = run(shared, &mut stream).await;
+    let end = run(shared, &mut stream, &place).await;
     match &end {
         End::Framing(error) => {
             shared.context.mooncake.framing_errors.increment();
@@ -62,10 +63,10 @@ pub(super) async fn serve(shared: &Shared, mut stream: TcpStream) {
     let _ = tokio::time::timeout(FAREWELL, stream.shutdown()).await;
 }
 
-async fn run(shared: &Shared, stream: &mut TcpStream) -> End {
+async fn run(shared: &Shared, stream: &mut TcpStream, place: &Place) -> End {
     let (mut reader, mut writer) = stream.split();
     let mut leaving = shared.leaving.clone();
-    let mut input = Input::new(shared);
+    let mut input = Input::new(shared, place);
     let mut order = Order::default();
     let mut calls = FuturesUnordered::new();
     let mut ends = None;
@@ -175,9 +176,9 @@ impl Request<'_> {
 }
 
 impl Input {
-    fn new(shared: &Shared) -> Input {
-        let budget = shared.context.mooncake.budget().clone();
-        let budget = ConnectionBudget::new(budget, CONNECTION_BYTES_MAX);
+    fn new(shared: &Shared, place: &Place) -> Input {
+        let of_all = shared.context.mooncake.budget().clone();
+        let budget = ConnectionBudget::new([place.budget(), of_all], CONNECTION_BYTES_MAX);
         Input { buffer: BytesMut::new(), charge: budget.open(), charged: 0 }
     }
 

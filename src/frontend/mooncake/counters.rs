@@ -39,6 +39,8 @@ pub(crate) struct MooncakeCounters {
     pub(crate) connections: Counter,
     /// Connections that were refused for want of room.
     pub(crate) connections_refused: Counter,
+    /// Of them, because their address had as many as one may have.
+    pub(crate) address_connections_refused: Counter,
     /// Connections closed because there was no room for what they sent.
     pub(crate) overloaded: Counter,
     /// Connections closed because what came was no frame of the protocol, or above a limit.
@@ -60,6 +62,7 @@ impl Default for MooncakeCounters {
             connections_max: AtomicUsize::new(MOONCAKE_MAX),
             connections: Counter::default(),
             connections_refused: Counter::default(),
+            address_connections_refused: Counter::default(),
             overloaded: Counter::default(),
             framing_errors: Counter::default(),
             unknown_functions: Counter::default(),
@@ -92,7 +95,7 @@ impl MooncakeCounters {
 
 /// Bytes of requests and replies of all connections together: a hundred large batches, in a process
 /// that may have no more memory than its index needs.
-const ALL_BYTES_MAX: usize = 256 << 20;
+pub(super) const ALL_BYTES_MAX: usize = 256 << 20;
 
 impl MooncakeCounters {
     /// Says once that clients of Mooncake have come to a master whose memory they cannot reach.

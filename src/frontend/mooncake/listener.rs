@@ -11,7 +11,9 @@ use tokio::sync::{Semaphore, watch};
 
 use super::clients::Clients;
 use super::connection;
+use super::counters::ALL_BYTES_MAX;
 use crate::frontend::Context;
+use crate::frontend::addresses::{Addresses, CONNECTIONS_PER_ADDRESS_MAX};
 
 /// What an operator sets for this front end.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +24,8 @@ pub(crate) struct MooncakeOptions {
     pub(crate) soft_pin_ttl_max_ms: u64,
     /// Whether a put goes to the host of its writer first.
     pub(crate) local_first: bool,
+    /// Connections that one address may have.
+    pub(crate) connections_per_address_max: usize,
 }
 
 impl Default for MooncakeOptions {
@@ -31,6 +35,7 @@ impl Default for MooncakeOptions {
             soft_pin_ttl_ms: 30 * 60 * 1000,
             soft_pin_ttl_max_ms: 24 * 60 * 60 * 1000,
             local_first: false,
+            connections_per_address_max: CONNECTIONS_PER_ADDRESS_MAX,
         }
     }
 }
@@ -78,7 +83,8 @@ impl MooncakeListener {
             next_put: AtomicU64::new(1),
             leaving: told,
         });
-        tokio::spawn(accept(socket, shared));
+        let addresses = Addresses::new(options.connections_per_address_max, ADDRESS_BYTES_MAX);
+        tokio::spawn(accept(socket, shared, addresses));
         Ok(MooncakeListener { address, leaving })
     }
 
@@ -94,15 +100,15 @@ impl MooncakeListener {
     }
 }
 
-async fn accept(socket: tokio::net::TcpListener, shared: Arc<Shared>) {
+async fn accept(socket: tokio::net::TcpListener, shared: Arc<Shared>, addresses: Arc<Addresses>) {
     let mut leaving = shared.leaving.clone();
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
             _ = leaving.wait_for(|leaving| *leaving) => return,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             // The peer is gone already, or the process has no file descriptor left: one may be
             // closed soon.
             Err(error) => {
@@ -120,6 +126,13 @@ async fn accept(socket: tokio::net::TcpListener, shared: Arc<Shared>) {
             );
             continue;
         }
+        let Some(place) = addresses.take_place(peer.ip()) else {
+            counters.connections_refused.increment();
+            counters.address_connections_refused.increment();
+            let address = peer.ip();
+            tracing::warn!(%address, "an address has as many connections as one may have");
+            continue;
+        };
         if !prepare(&stream) {
             counters.connections_refused.increment();
             continue;
@@ -128,7 +141,7 @@ async fn accept(socket: tokio::net::TcpListener, shared: Arc<Shared>) {
         shared.context.mooncake.open.fetch_add(1, Ordering::Relaxed);
         let shared = shared.clone();
         tokio::spawn(async move {
-            connection::serve(&shared, stream).await;
+            connection::serve(&shared, stream, place).await;
             shared.context.mooncake.open.fetch_sub(1, Ordering::Relaxed);
         });
     }
@@ -141,6 +154,10 @@ fn prepare(stream: &TcpStream) -> bool {
     let socket = socket2::SockRef::from(stream);
     stream.set_nodelay(true).is_ok() && socket.set_tcp_keepalive(&keep_alive).is_ok()
 }
+
+/// Bytes of requests and replies of one address. What goes beyond is closed, so that it is as much as
+/// it can be while one address alone does not keep the others out.
+const ADDRESS_BYTES_MAX: usize = ALL_BYTES_MAX / 2;
 
 /// Short beside the second that a client waits between two attempts.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);

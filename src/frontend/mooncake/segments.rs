@@ -17,6 +17,7 @@ use super::errors::whole;
 use super::keys;
 use super::router::Scope;
 use crate::frontend::bulk::{unavailable, wrong_answer};
+use crate::frontend::mounts::check_room;
 
 /// Fresh memory, unless its client has unmounted some of another master: it may mount the same bytes
 /// again under another id, and readers of before may still hold descriptors of them. The client counts
@@ -30,6 +31,7 @@ pub(super) async fn mount(scope: &Scope<'_>, call: &MountSegment<'_>) -> Vec<u8>
         let id = mount.segment.segment;
         let table = scope.ask().core.table();
         let known = table.segments.iter().any(|row| row.segment.segment == id);
+        check_room(&table, client, std::iter::once(id)).map_err(|error| told(scope, error))?;
         match pool(scope, PoolRequest::Mount { client, mount }).await? {
             PoolReply::Mounted(outcome) => {
                 outcome.map(|_| ()).map_err(|error| told(scope, error))?
@@ -64,6 +66,9 @@ pub(super) async fn remount(scope: &Scope<'_>, call: &ReMountSegment<'_>) -> Vec
             Ok(MountRequest { segment: memory(segment)?, mounted_with })
         };
         let mounts: Vec<_> = call.segments.iter().map(again).collect::<Expected<_>>()?;
+        let offered = mounts.iter().map(|mount| mount.segment.segment);
+        check_room(&scope.ask().core.table(), client, offered)
+            .map_err(|error| told(scope, error))?;
         match pool(scope, PoolRequest::Remount { client, mounts }).await? {
             PoolReply::Remounted(outcome) => {
                 outcome.map(|_| ()).map_err(|error| told(scope, error))

@@ -16,6 +16,7 @@ use super::request::{self, Request, Unread};
 use super::router;
 use super::sessions::Sessions;
 use crate::frontend::Context;
+use crate::frontend::addresses::{Addresses, Place};
 use crate::frontend::budget::{Budget, ConnectionBudget};
 use crate::telemetry::{self, Arrived, Operation};
 
@@ -27,11 +28,14 @@ pub(crate) struct Shared {
     pub(crate) sessions: Arc<Sessions>,
     /// The bytes of all connections.
     pub(crate) budget: Arc<Budget>,
+    /// What each address has of all this.
+    pub(crate) addresses: Arc<Addresses>,
 }
 
-/// Serves a connection until it is closed.
-pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection) {
-    let budget = ConnectionBudget::new(shared.budget.clone(), CONNECTION_BYTES_MAX);
+/// Serves a connection until it is closed; it has this place among those of its address.
+pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection, place: Place) {
+    let budget =
+        ConnectionBudget::new([place.budget(), shared.budget.clone()], CONNECTION_BYTES_MAX);
     let greeting = greet(&shared.context, &connection, &budget);
     let in_time = Duration::from_millis(HELLO_TIMEOUT_MS);
     let client = match tokio::time::timeout(in_time, greeting).await {
@@ -60,7 +64,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection) {
             drop(place);
         });
     }
-    drop(entered);
+    drop((entered, place));
     let reason = connection.close_reason().map(|reason| reason.to_string());
     tracing::debug!(%client, reason, "connection ended");
 }

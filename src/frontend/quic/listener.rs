@@ -11,13 +11,14 @@ use mooring_proto::client::packets;
 use mooring_proto::close;
 use mooring_proto::message::session::ALPN_MASTER;
 use quinn::crypto::HmacKey;
-use quinn::{Endpoint, Incoming, ServerConfig, VarInt};
+use quinn::{Endpoint, EndpointConfig, Incoming, ServerConfig, VarInt};
 
 use super::connection::{self, REQUESTS_MAX, Shared};
 use super::paths::Paths;
 use super::sessions::{Sessions, call_for_attention};
 use super::{drops, farewell, reset_key, transport};
 use crate::frontend::Context;
+use crate::frontend::addresses::Addresses;
 use crate::frontend::budget::Budget;
 use crate::tls::{ServerTls, TlsError};
 
@@ -27,6 +28,8 @@ pub(crate) struct ListenerOptions {
     pub(crate) client_ttl: Duration,
     /// Where the reset key is kept; `None` makes another one for each start.
     pub(crate) state_dir: Option<PathBuf>,
+    /// Connections and handshakes that one address may have.
+    pub(crate) connections_per_address_max: usize,
 }
 
 /// The open port.
@@ -59,15 +62,28 @@ impl Listener {
         tls: &ServerTls,
         options: &ListenerOptions,
     ) -> Result<Listener, ListenError> {
+        Listener::start_on(context, tls, options, |config, server| {
+            packets::open(config, Some(server), socket)
+        })
+    }
+
+    /// Serves an endpoint that is opened with these parameters.
+    ///
+    /// # Errors
+    /// If certificate or endpoint are of no use.
+    pub(crate) fn start_on(
+        context: Arc<Context>,
+        tls: &ServerTls,
+        options: &ListenerOptions,
+        open: impl FnOnce(EndpointConfig, ServerConfig) -> io::Result<Endpoint>,
+    ) -> Result<Listener, ListenError> {
         let reset_key = options.state_dir.as_deref().and_then(kept_reset_key);
-        let endpoint = packets::open(
-            transport::endpoint_config(reset_key),
-            Some(server_config(tls, options.client_ttl)?),
-            socket,
-        )?;
+        let server = server_config(tls, options.client_ttl)?;
+        let endpoint = open(transport::endpoint_config(reset_key), server)?;
         let budget = Budget::new(ALL_BYTES_MAX);
         let sessions = Arc::new(Sessions::new(context.core.clone()));
-        let shared = Arc::new(Shared { context, sessions, budget });
+        let addresses = Addresses::new(options.connections_per_address_max, ADDRESS_BYTES_MAX);
+        let shared = Arc::new(Shared { context, sessions, budget, addresses });
         tokio::spawn(call_for_attention(shared.context.clone(), shared.sessions.clone()));
         tokio::spawn(accept(endpoint.clone(), shared.clone()));
         let certificate_ends_s = AtomicI64::new(tls.ends_s().unwrap_or(UNKNOWN_END));
@@ -90,6 +106,11 @@ impl Listener {
     /// Bytes of requests and replies under way.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.shared.budget.kept_bytes()
+    }
+
+    /// The most connections and handshakes that one address has.
+    pub(crate) fn most_connections(&self) -> usize {
+        self.shared.addresses.most_connections()
     }
 
     /// What the paths to the peers are like.
@@ -190,13 +211,31 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
             incoming.refuse();
             continue;
         }
+        // Who forges addresses does not get what is sent there. While there is room nobody is asked,
+        // since it costs a round trip.
+        let is_crowded = handshakes.load(Ordering::Relaxed) >= HANDSHAKES_UNPROVEN_MAX;
+        if is_crowded && !incoming.remote_address_validated() {
+            shared.context.counters.handshakes_retried.increment();
+            // It may always be asked of one that has not proved it.
+            let _ = incoming.retry();
+            continue;
+        }
+        let address = incoming.remote_address().ip();
+        let Some(place) = shared.addresses.take_place(address) else {
+            let counters = &shared.context.counters;
+            counters.connections_refused.increment();
+            counters.address_connections_refused.increment();
+            tracing::warn!(%address, "an address has as many connections as one may have");
+            incoming.refuse();
+            continue;
+        };
         handshakes.fetch_add(1, Ordering::Relaxed);
         let (shared, handshakes) = (shared.clone(), handshakes.clone());
         tokio::spawn(async move {
             let connection = shake_hands(incoming).await;
             handshakes.fetch_sub(1, Ordering::Relaxed);
             match connection {
-                Ok(connection) => connection::serve(shared, connection).await,
+                Ok(connection) => connection::serve(shared, connection, place).await,
                 Err((peer, reason)) => {
                     shared.context.counters.handshakes_failed.increment();
                     tracing::debug!(%peer, reason, "handshake failed");
@@ -221,6 +260,10 @@ const UNKNOWN_END: i64 = i64::MAX;
 /// Handshakes at once: each costs a signature, so more of them only make all of them late.
 const HANDSHAKES_MAX: usize = 1024;
 
+/// Handshakes at once for which nobody has to prove his address. More than usual, and few enough that
+/// forged ones leave most places to others.
+const HANDSHAKES_UNPROVEN_MAX: usize = HANDSHAKES_MAX / 4;
+
 /// Bytes that a peer may send before its handshake is looked at.
 const INCOMING_BYTES_MAX: u64 = 64 << 10;
 
@@ -232,6 +275,10 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of requests and replies of all connections together.
 const ALL_BYTES_MAX: usize = 1 << 30;
+
+/// Of them, those of one address: four times what one connection may keep, and little enough that it
+/// takes several addresses to keep requests of others out.
+const ADDRESS_BYTES_MAX: usize = ALL_BYTES_MAX / 4;
 
 /// Of a network that is reserved for examples, so that the way to it is the usual way out.
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);

@@ -9,9 +9,12 @@ use mooring_proto::message::segment::{
 
 use super::{Scope, reply};
 use crate::frontend::bulk::{unavailable, wrong_answer};
+use crate::frontend::mounts::check_room;
 
 pub(super) async fn mount(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let mount: MountRequest = scope.decode()?;
+    let offered = std::iter::once(mount.segment.segment);
+    check_room(&scope.context.core.table(), scope.client, offered)?;
     match scope.pool(PoolRequest::Mount { client: scope.client, mount }).await? {
         PoolReply::Mounted(outcome) => Ok(reply::<MountRequest>(&outcome?)),
         _ => Err(wrong_answer()),
@@ -20,6 +23,8 @@ pub(super) async fn mount(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
 
 pub(super) async fn remount(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let RemountRequest { segments } = scope.decode()?;
+    let offered = segments.iter().map(|mount| mount.segment.segment);
+    check_room(&scope.context.core.table(), scope.client, offered)?;
     let request = PoolRequest::Remount { client: scope.client, mounts: segments };
     match scope.pool(request).await? {
         PoolReply::Remounted(outcome) => {
