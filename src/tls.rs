@@ -5,6 +5,7 @@ pub(crate) mod dev;
 mod expiry;
 mod files;
 mod identity;
+mod names;
 pub(crate) mod probe;
 mod trust;
 mod verifier;
@@ -20,6 +21,7 @@ use rustls::{RootCertStore, ServerConfig};
 
 pub(crate) use files::TlsFiles;
 use identity::Identity;
+pub(crate) use names::{NamePattern, Principal};
 pub(crate) use trust::client_of;
 use verifier::ClientVerifier;
 

@@ -16,6 +16,7 @@ use crate::config::{
 };
 use crate::frontend::addresses::CONNECTIONS_PER_ADDRESS_MAX;
 use crate::telemetry::TelemetryArgs;
+use crate::tls::NamePattern;
 
 /// How a master runs.
 #[derive(Args, Clone, Debug)]
@@ -62,6 +63,19 @@ pub(crate) struct MasterArgs {
     /// connect; read again on SIGHUP
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     pub(super) tls_client_ca: Option<PathBuf>,
+
+    /// Names of administrators: only clients in whose certificate one of them is a subject alternative
+    /// name, of a host or a URI, may remove all objects; several by commas, a * at the start or the end
+    /// stands for the rest; without it every client may; needs --tls-client-ca
+    #[arg(long, value_name = "NAME", value_parser = NamePattern::parse, value_delimiter = ',')]
+    #[arg(help_heading = "TLS")]
+    pub(super) tls_admin_name: Vec<NamePattern>,
+
+    /// Names of stores, as those of administrators: only clients that have one of them may mount and
+    /// unmount memory; without it every client may; needs --tls-client-ca
+    #[arg(long, value_name = "NAME", value_parser = NamePattern::parse, value_delimiter = ',')]
+    #[arg(help_heading = "TLS")]
+    pub(super) tls_store_name: Vec<NamePattern>,
 
     /// Number of shards that share the index, 1 to 64; by default a third of the cores, at least
     /// one

@@ -11,6 +11,7 @@ use mooring_proto::limits::{RANGE_WRITE_TIMEOUT_MS, REQUEST_READ_TIMEOUT_MS};
 use super::args::{self, HandoffArgs, MasterArgs, MooncakeArgs, ShardLayout};
 use crate::command::CommandError;
 use crate::frontend::mooncake::MooncakeOptions;
+use crate::frontend::quic::Roles;
 use crate::frontend::slow::SlowLog;
 use crate::handoff::FailurePolicy;
 use crate::tls::TlsFiles;
@@ -37,6 +38,8 @@ pub(super) struct MasterOptions {
     pub(super) settings: Settings,
     pub(super) client_ttl: Duration,
     pub(super) connections_per_address_max: usize,
+    /// What members may do.
+    pub(super) roles: Roles,
     pub(super) slow: SlowLog,
     /// How often the figures are sent; `None` sends none.
     pub(super) metrics_interval: Option<Duration>,
@@ -112,6 +115,7 @@ impl MasterOptions {
             settings,
             client_ttl: args.client_ttl,
             connections_per_address_max: args.max_connections_per_address as usize,
+            roles: roles(args)?,
             slow: SlowLog {
                 threshold: (args.slow_request_ms > 0)
                     .then(|| Duration::from_millis(args.slow_request_ms)),
@@ -185,6 +189,19 @@ fn identity(args: &MasterArgs) -> Result<Option<Identity>, CommandError> {
              out with one that is made at the start",
         ),
     }
+}
+
+fn roles(args: &MasterArgs) -> Result<Roles, CommandError> {
+    let given =
+        [("--tls-admin-name", &args.tls_admin_name), ("--tls-store-name", &args.tls_store_name)];
+    if args.tls_client_ca.is_none()
+        && let Some((flag, _)) = given.iter().find(|(_, names)| !names.is_empty())
+    {
+        return Err(CommandError::Arguments(format!(
+            "{flag} needs --tls-client-ca: without it no client shows a certificate"
+        )));
+    }
+    Ok(Roles { admins: args.tls_admin_name.clone(), stores: args.tls_store_name.clone() })
 }
 
 fn handoff(args: &HandoffArgs, shards: u16) -> Result<Option<HandoffOptions>, CommandError> {

@@ -98,6 +98,7 @@ impl Quic {
             client_ttl: options.client_ttl,
             state_dir: options.state_dir.clone(),
             connections_per_address_max: options.connections_per_address_max,
+            roles: options.roles.clone(),
         };
         let listener = Listener::start(context.clone(), rpc, &tls, &options)
             .map_err(|error| cannot_serve(&error))?;

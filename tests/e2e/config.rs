@@ -7,7 +7,7 @@ use crate::harness::{mooring, run};
 
 /// A value for every flag of `mooring master` that is not its default, as the effective
 /// configuration shows it.
-const MASTER: [(&str, &str); 44] = [
+const MASTER: [(&str, &str); 46] = [
     ("rpc-port", "1234"),
     ("rpc-address", "127.0.0.2"),
     ("max-connections-per-address", "99"),
@@ -17,6 +17,8 @@ const MASTER: [(&str, &str); 44] = [
     ("tls-cert", "cert.pem"),
     ("tls-key", "key.pem"),
     ("tls-client-ca", "ca.pem"),
+    ("tls-admin-name", "spiffe://place/admin"),
+    ("tls-store-name", "*.store.example"),
     ("shards", "5"),
     ("shard-layout", "threads"),
     ("default-kv-lease-ttl", "5s"),
@@ -108,6 +110,14 @@ fn company(subject: &str, flag: &str) -> &'static [&'static str] {
         (_, "tls-cert") => &["--tls-key", "other.key"],
         (_, "tls-key") => &["--tls-cert", "other.pem"],
         (_, "tls-client-ca") => &["--tls-cert", "other.pem", "--tls-key", "other.key"],
+        (_, "tls-admin-name" | "tls-store-name") => &[
+            "--tls-cert",
+            "other.pem",
+            "--tls-key",
+            "other.key",
+            "--tls-client-ca",
+            "other-ca.pem",
+        ],
         ("master", _) => &["--dev"],
         (_, "data-tls-cert") => &["--data-tls-key", "other.key"],
         (_, "data-tls-key") => &["--data-tls-cert", "other.pem"],

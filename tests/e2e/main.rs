@@ -12,6 +12,7 @@ mod early_signals;
 mod exposition;
 mod handoff;
 mod harness;
+mod members;
 mod metadata_store;
 mod mooncake;
 mod mooncake_master;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::harness::{Master, run};
@@ -30,7 +30,7 @@ impl Authority {
     }
 
     /// A certificate for a name, with its key, in PEM.
-    fn sign(&self, name: &str) -> (String, String) {
+    pub(crate) fn sign(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new([name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
@@ -44,8 +44,16 @@ impl Authority {
 
     /// The same as rustls takes it.
     pub(crate) fn pair(&self, name: &str) -> Pair {
+        self.named(&[name], &[])
+    }
+
+    /// The same with names of hosts and URIs.
+    pub(crate) fn named(&self, hosts: &[&str], uris: &[&str]) -> Pair {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let mut params = CertificateParams::new(hosts).unwrap();
+        let uris = uris.iter().map(|uri| SanType::URI((*uri).try_into().unwrap()));
+        params.subject_alt_names.extend(uris);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let key = PrivatePkcs8KeyDer::from(key.serialize_der());
         (vec![certificate.der().clone()], key.into())
@@ -53,13 +61,13 @@ impl Authority {
 }
 
 /// Certificate and key of a master in files.
-struct Files {
+pub(crate) struct Files {
     certificate: PathBuf,
     key: PathBuf,
 }
 
 impl Files {
-    fn write(directory: &Path, (certificate, key): &(String, String)) -> Files {
+    pub(crate) fn write(directory: &Path, (certificate, key): &(String, String)) -> Files {
         let files =
             Files { certificate: directory.join("master.pem"), key: directory.join("master.key") };
         fs::write(&files.certificate, certificate).unwrap();
@@ -67,7 +75,7 @@ impl Files {
         files
     }
 
-    fn flags(&self) -> [&str; 4] {
+    pub(crate) fn flags(&self) -> [&str; 4] {
         let (certificate, key) = (self.certificate.to_str(), self.key.to_str());
         ["--tls-cert", certificate.unwrap(), "--tls-key", key.unwrap()]
     }

@@ -9,16 +9,20 @@ use mooring_proto::message::Kind;
 use mooring_proto::message::session::{HelloReply, HelloRequest};
 use mooring_proto::{ClientId, ErrorCode, WireError, close, frame};
 use quinn::{Connection, RecvStream, SendStream, VarInt};
+use rustls::pki_types::CertificateDer;
 use tokio::sync::Semaphore;
 
+use super::owners::{Claim, Owners};
 use super::reply::{self, Written};
 use super::request::{self, Request, Unread};
+use super::roles::{Permissions, Roles};
 use super::router;
 use super::sessions::Sessions;
 use crate::frontend::Context;
 use crate::frontend::addresses::{Addresses, Place};
 use crate::frontend::budget::{Budget, ConnectionBudget};
 use crate::telemetry::{self, Arrived, Operation};
+use crate::tls::Principal;
 
 /// What all connections of the front end share.
 pub(crate) struct Shared {
@@ -30,16 +34,28 @@ pub(crate) struct Shared {
     pub(crate) budget: Arc<Budget>,
     /// What each address has of all this.
     pub(crate) addresses: Arc<Addresses>,
+    /// Who speaks for which client.
+    pub(crate) owners: Arc<Owners>,
+    /// Who may do what.
+    pub(crate) roles: Roles,
+}
+
+/// Who is on the other end of a connection.
+#[derive(Clone, Copy)]
+pub(super) struct Member {
+    pub(super) client: ClientId,
+    pub(super) permissions: Permissions,
 }
 
 /// Serves a connection until it is closed; it has this place among those of its address.
 pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection, place: Place) {
     let budget =
         ConnectionBudget::new([place.budget(), shared.budget.clone()], CONNECTION_BYTES_MAX);
-    let greeting = greet(&shared.context, &connection, &budget);
+    let principal = principal_of(&connection);
+    let greeting = greet(&shared, &connection, &budget, principal.as_ref());
     let in_time = Duration::from_millis(HELLO_TIMEOUT_MS);
-    let client = match tokio::time::timeout(in_time, greeting).await {
-        Ok(Ok(client)) => client,
+    let (client, claim) = match tokio::time::timeout(in_time, greeting).await {
+        Ok(Ok(greeted)) => greeted,
         Ok(Err(refusal)) => return refuse(&shared.context, &connection, refusal).await,
         Err(_) => {
             let error = WireError::new(ErrorCode::HelloRequired, "no hello came in time");
@@ -49,6 +65,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection, place: Pl
     };
     shared.context.counters.connections.increment();
     let entered = shared.sessions.enter(client, connection.clone());
+    let member = Member { client, permissions: shared.roles.of(principal.as_ref()) };
     let places = Arc::new(Semaphore::new(REQUESTS_MAX as usize));
     loop {
         // A peer that gives requests up gets new streams for them, so that the bound on streams
@@ -57,14 +74,14 @@ pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection, place: Pl
         let Ok((send, receive)) = connection.accept_bi().await else { break };
         let (shared, budget, connection) = (shared.clone(), budget.clone(), connection.clone());
         tokio::spawn(async move {
-            let closing = serve_request(&shared.context, client, &budget, send, receive).await;
+            let closing = serve_request(&shared.context, member, &budget, send, receive).await;
             if let Some(Closing { code, error }) = closing {
                 close(&connection, code, &error);
             }
             drop(place);
         });
     }
-    drop((entered, place));
+    drop((entered, claim, place));
     let reason = connection.close_reason().map(|reason| reason.to_string());
     tracing::debug!(%client, reason, "connection ended");
 }
@@ -77,12 +94,20 @@ struct HelloRefusal {
     error: WireError,
 }
 
+/// Whom the certificate of the peer stands for; `None` if it was not asked for one.
+fn principal_of(connection: &Connection) -> Option<Principal> {
+    let chain = connection.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
+    chain.first().map(|certificate| Principal::of(certificate))
+}
+
 /// Reads and answers the hello. `None` says that the peer is gone.
 async fn greet(
-    context: &Context,
+    shared: &Shared,
     connection: &Connection,
     budget: &Arc<ConnectionBudget>,
-) -> Result<ClientId, Option<HelloRefusal>> {
+    principal: Option<&Principal>,
+) -> Result<(ClientId, Option<Claim>), Option<HelloRefusal>> {
+    let context = &shared.context;
     let Ok((mut send, mut receive)) = connection.accept_bi().await else { return Err(None) };
     let mut charge = budget.open();
     let request = match request::read(&mut receive, &mut charge).await {
@@ -100,8 +125,12 @@ async fn greet(
         }
     };
     let kind = request.kind;
-    match check_hello(&request) {
-        Ok((hello, version)) => {
+    let checked = check_hello(&request).and_then(|(hello, version)| {
+        let claim = shared.claim(hello.client, principal)?;
+        Ok((hello, version, claim))
+    });
+    match checked {
+        Ok((hello, version, claim)) => {
             let reply = hello_reply(context, version);
             if hello.client != context.probe_client {
                 context.core.hello(hello.client, &hello.name);
@@ -109,12 +138,29 @@ async fn greet(
             let written = reply::write(&mut send, encode_reply(Kind::Hello, Ok(&reply))).await;
             let peer = connection.remote_address();
             tracing::debug!(client = %hello.client, name = hello.name, %peer, "hello");
-            if written == Written::Sent { Ok(hello.client) } else { Err(None) }
+            if written == Written::Sent { Ok((hello.client, claim)) } else { Err(None) }
         }
         Err(error) => {
             let code = close_code(&error);
             Err(Some(HelloRefusal { stream: Some(send), kind: kind as u16, code, error }))
         }
+    }
+}
+
+impl Shared {
+    /// The right to speak for a client, where peers have certificates.
+    fn claim(
+        &self,
+        client: ClientId,
+        principal: Option<&Principal>,
+    ) -> Result<Option<Claim>, WireError> {
+        let Some(principal) = principal else { return Ok(None) };
+        let claim = self.owners.claim(client, principal.id());
+        claim.map(Some).ok_or_else(|| {
+            let text = "the client of this hello is that of another certificate";
+            tracing::warn!(%client, "a member says hello for the client of another one");
+            WireError::new(ErrorCode::Forbidden, text)
+        })
     }
 }
 
@@ -180,7 +226,7 @@ struct Closing {
 /// Reads, routes and answers one request; ends at once when the peer gives it up.
 async fn serve_request(
     context: &Context,
-    client: ClientId,
+    member: Member,
     budget: &Arc<ConnectionBudget>,
     mut send: SendStream,
     mut receive: RecvStream,
@@ -200,11 +246,11 @@ async fn serve_request(
         };
         let trail = telemetry::follow(request.trace, || Arrived {
             operation: Operation::Quic(request.kind),
-            client: Some(client),
+            client: Some(member.client),
             arrived,
             request_bytes: request.body.len(),
         });
-        let frame = router::answer(context, client, request, trail.as_ref()).await;
+        let frame = router::answer(context, member, request, trail.as_ref()).await;
         // The request is in flight until its answer is written, and its trace ends with that.
         Ok((frame, (admitted, trail)))
     };
@@ -216,7 +262,7 @@ async fn serve_request(
     let (frame, closing, _admitted) = match answer {
         Ok((frame, admitted)) => (frame, None, Some(admitted)),
         Err(Unread::Refused { kind_number, error, close }) => {
-            tracing::debug!(%client, %error, "request refused");
+            tracing::debug!(client = %member.client, %error, "request refused");
             context.counters.refused(error.code);
             let frame = encode_refusal(kind_number, &error);
             (frame, close.map(|code| Closing { code, error }), None)

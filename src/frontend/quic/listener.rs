@@ -15,6 +15,7 @@ use quinn::{Endpoint, EndpointConfig, Incoming, ServerConfig, VarInt};
 
 use super::connection::{self, REQUESTS_MAX, Shared};
 use super::paths::Paths;
+use super::roles::Roles;
 use super::sessions::{Sessions, call_for_attention};
 use super::{drops, farewell, reset_key, transport};
 use crate::frontend::Context;
@@ -30,6 +31,8 @@ pub(crate) struct ListenerOptions {
     pub(crate) state_dir: Option<PathBuf>,
     /// Connections and handshakes that one address may have.
     pub(crate) connections_per_address_max: usize,
+    /// What members may do.
+    pub(crate) roles: Roles,
 }
 
 /// The open port.
@@ -83,7 +86,9 @@ impl Listener {
         let budget = Budget::new(ALL_BYTES_MAX);
         let sessions = Arc::new(Sessions::new(context.core.clone()));
         let addresses = Addresses::new(options.connections_per_address_max, ADDRESS_BYTES_MAX);
-        let shared = Arc::new(Shared { context, sessions, budget, addresses });
+        let owners = Arc::default();
+        let roles = options.roles.clone();
+        let shared = Arc::new(Shared { context, sessions, budget, addresses, owners, roles });
         tokio::spawn(call_for_attention(shared.context.clone(), shared.sessions.clone()));
         tokio::spawn(accept(endpoint.clone(), shared.clone()));
         let certificate_ends_s = AtomicI64::new(tls.ends_s().unwrap_or(UNKNOWN_END));

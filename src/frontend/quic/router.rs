@@ -13,6 +13,7 @@ use mooring_proto::message::{self, Kind};
 use mooring_proto::{ClientId, ErrorCode, WireError, frame};
 use serde::de::Deserialize;
 
+use super::connection::Member;
 use super::request::Request;
 use crate::frontend::Context;
 use crate::frontend::bulk::unavailable;
@@ -33,10 +34,11 @@ pub(super) struct Scope<'a> {
 /// The frame that answers a request; a refusal is an answer too.
 pub(super) async fn answer(
     context: &Context,
-    client: ClientId,
+    member: Member,
     request: Request,
     trail: Option<&Trail>,
 ) -> Vec<u8> {
+    let client = member.client;
     let started = Instant::now();
     let kind = request.kind;
     let counters = context.counters.kind(kind);
@@ -44,9 +46,13 @@ pub(super) async fn answer(
     let deadline_ms = u64::from(request.deadline_ms);
     let deadline = (deadline_ms > 0).then(|| context.core.now().after_ms(deadline_ms));
     let scope = Scope { context, client, deadline, body: &request.body, trail };
-    let answer = match deadline {
-        None => dispatch(&scope, kind).await,
-        Some(_) => {
+    let permitted = member.permissions.check(kind).inspect_err(|_| {
+        tracing::warn!(%client, ?kind, "a client asks for what it may not do");
+    });
+    let answer = match (permitted, deadline) {
+        (Err(forbidden), _) => Err(forbidden),
+        (Ok(()), None) => dispatch(&scope, kind).await,
+        (Ok(()), Some(_)) => {
             // Puts that wait for space are refused one by one at the deadline; this only ends the
             // wait of those for which that comes too late.
             let in_time = Duration::from_millis(deadline_ms) + DEADLINE_GRACE;
