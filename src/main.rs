@@ -20,6 +20,9 @@ mod logging;
 mod master;
 mod metadata_store;
 mod mooncake_master;
+#[cfg(test)]
+#[path = "../tests/network/mod.rs"]
+mod network;
 mod output;
 mod regular_file;
 mod signals;

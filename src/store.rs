@@ -5,11 +5,11 @@
 
 mod buffer;
 mod certificate;
-mod listener;
+pub(crate) mod listener;
 mod membership;
-mod memory;
-mod mounts;
-mod range;
+pub(crate) mod memory;
+pub(crate) mod mounts;
+pub(crate) mod range;
 mod ready;
 
 use std::collections::HashMap;
