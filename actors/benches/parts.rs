@@ -1,6 +1,8 @@
 //! What the parts of a shard take by themselves: the index, the allocator of ranges, and the choice of a
 //! shard. `cargo bench -p mooring-actors --features bench --bench parts`.
 
+#![expect(clippy::unwrap_used, reason = "a measurement ends at what it did not expect")]
+
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use mooring_actors::Route;
 use mooring_actors::bench::{IndexPart, RangesPart};

@@ -1,6 +1,8 @@
 //! What the codec takes for the usual batches: decoding what a master is asked, and encoding what it
 //! answers. `cargo bench -p mooring-proto --bench codec`.
 
+#![expect(clippy::unwrap_used, reason = "a measurement ends at what it did not expect")]
+
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mooring_proto::Incarnation;
 use mooring_proto::frame::{self, REQUEST_HEADER_BYTES};

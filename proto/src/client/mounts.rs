@@ -278,7 +278,9 @@ impl Shared {
             match told.await.map_err(|failure| failure.error) {
                 // The grace has passed meanwhile.
                 Err(error) if error.code() == Some(ErrorCode::SegmentNotFound) => {}
-                told => drop(told?),
+                told => {
+                    told?;
+                }
             }
         }
         Ok(())
