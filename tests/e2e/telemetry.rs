@@ -427,7 +427,7 @@ fn a_collector_that_talks_without_an_end_is_not_listened_to() {
     command(&master, &["exists", "a"]);
     let (mut stream, _) = talks.accept().unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
-    stream.read(&mut [0]).unwrap();
+    stream.read_exact(&mut [0]).unwrap();
     let (begun, mut said) = (Instant::now(), 0);
     let provisional = "HTTP/1.1 100 Continue\r\n\r\n".repeat(1000);
     while stream.write_all(provisional.as_bytes()).is_ok() {
