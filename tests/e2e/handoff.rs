@@ -1,6 +1,7 @@
 //! Planned restarts: what the next master keeps, and how the one before leaves.
 
 mod disk;
+mod exhausted;
 mod failures;
 mod kills;
 mod leaving;
