@@ -1,6 +1,7 @@
 //! The real processes behind a network that loses, doubles and delays packets.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -56,12 +57,15 @@ async fn pass_on(socket: Arc<UdpSocket>, server: SocketAddr, chance: Chance) {
     let mut packet = vec![0; 1 << 16];
     loop {
         let Ok((length, client)) = socket.recv_from(&mut packet).await else { continue };
-        if !ways.contains_key(&client) {
-            let way = Arc::new(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap());
-            back.spawn(pass_back(way.clone(), socket.clone(), client, chance.clone()));
-            ways.insert(client, way);
-        }
-        chance.send(&ways[&client], &packet[..length], server);
+        let way = match ways.entry(client) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let way = Arc::new(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap());
+                back.spawn(pass_back(way.clone(), socket.clone(), client, chance.clone()));
+                place.insert(way)
+            }
+        };
+        chance.send(way, &packet[..length], server);
     }
 }
 
