@@ -8,6 +8,7 @@ mod leaving;
 mod owners;
 mod pending;
 mod place;
+mod suspended;
 
 use std::time::{Duration, Instant};
 
