@@ -153,9 +153,11 @@ impl Clients {
         // One that was handed over with segments must say what it still has, even if that is nothing.
         let returning = known.owes_remount && known.segments > 0;
         let unsettled = !known.attached || known.owes_remount;
-        let need_remount = returning
-            || mounted_segments < known.listed
-            || mounted_segments > 0 && (unsettled || known.segments == 0);
+        // Once says nothing: the answer to a mount may have crossed the ping.
+        let fewer = mounted_segments < known.listed;
+        let always_fewer = std::mem::replace(&mut known.believed_in_fewer, fewer) && fewer;
+        let need_remount =
+            returning || always_fewer || mounted_segments > 0 && (unsettled || known.segments == 0);
         ClientsEffect::ReplyPing { id, need_remount, ttl_ms: self.config.client_ttl_ms }
     }
 

@@ -11,6 +11,8 @@ pub(super) struct Client {
     pub(super) segments: u32,
     /// How many of them it has to know of.
     pub(super) listed: u32,
+    /// Whether it believed in fewer at its last ping.
+    pub(super) believed_in_fewer: bool,
     /// Whether it has mounted anything with this master since it was last unknown.
     pub(super) attached: bool,
     /// Whether it has had segments before it was known as it is now, with a former master or before
@@ -38,6 +40,7 @@ impl Client {
             name: String::new(),
             segments: 0,
             listed: 0,
+            believed_in_fewer: false,
             attached: false,
             owes_remount,
             heard_at: now,

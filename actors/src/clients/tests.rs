@@ -188,14 +188,16 @@ fn a_client_whose_segments_are_all_gone_must_remount_if_it_believes_in_some() {
 fn a_client_that_does_not_know_of_a_segment_must_list_what_it_has() {
     let mut stage = Stage::new();
     stage.hear(mounted(ClientId(1), 2));
+    assert!(!stage.ping(1, 1), "the answer may have crossed the ping");
     assert!(stage.ping(1, 1));
     stage.hear(ClientsMessage::Remounted { client: ClientId(1), segments: 1 });
     assert!(stage.ping(1, 1), "the one that it does not name is there still");
     assert!(!stage.ping(1, 2));
+    assert!(!stage.ping(1, 1), "anew");
     stage.hear(mounted(ClientId(1), 1));
     assert!(!stage.ping(1, 1));
     stage.hear(ClientsMessage::Mounted { client: ClientId(1), segments: 1, listed: 0 });
-    assert!(!stage.ping(1, 0), "it need not name what is about to go");
+    assert!(!stage.ping(1, 0) && !stage.ping(1, 0), "it need not name what is about to go");
 }
 
 #[test]
@@ -470,6 +472,8 @@ proptest! {
         // whether it lost segments while it was offline.
         let mut model: BTreeMap<u128, (Moment, u32, bool, bool)> = BTreeMap::new();
         let mut lost: BTreeSet<u128> = BTreeSet::new();
+        // Who believed in fewer segments at the last ping.
+        let mut fewer: BTreeSet<u128> = BTreeSet::new();
         for step in steps {
             match step {
                 Step::Ping { number, segments } => {
@@ -478,8 +482,12 @@ proptest! {
                         .or_insert_with(|| (stage.now, 0, false, lost.remove(&number)));
                     known.0 = stage.now;
                     let returning = known.3 && known.1 > 0;
+                    let was_fewer = fewer.remove(&number);
+                    if segments < known.1 {
+                        fewer.insert(number);
+                    }
                     let expected = returning
-                        || segments < known.1
+                        || was_fewer && segments < known.1
                         || segments > 0 && (known.1 == 0 || !known.2 || known.3);
                     prop_assert_eq!(stage.ping(number, segments), expected);
                 }
@@ -498,7 +506,13 @@ proptest! {
                 }
                 Step::Tick { ms } => {
                     stage.ping(3, 0);
-                    model.entry(3).or_insert((stage.now, 0, false, false)).0 = stage.now;
+                    let third = model.entry(3).or_insert((stage.now, 0, false, false));
+                    third.0 = stage.now;
+                    if third.1 > 0 {
+                        fewer.insert(3);
+                    } else {
+                        fewer.remove(&3);
+                    }
                     let effects = stage.tick_after(ms);
                     let now = stage.now;
                     let gone: Vec<u128> = model
@@ -510,6 +524,7 @@ proptest! {
                     let held = |number: &&u128| model[*number].1 > 0 || model[*number].3;
                     lost.extend(gone.iter().filter(held).copied());
                     model.retain(|number, _| !gone.contains(number));
+                    fewer.retain(|number| !gone.contains(number));
                     let suspected = model
                         .values()
                         .filter(|known| now.since_ms(known.0) >= TTL_MS)
