@@ -1,12 +1,22 @@
 //! The keys of a run, and batches of them.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use mooring_actors::ShardId;
-use mooring_actors::shard::message::KeyBatch;
+use mooring_actors::route::KeyHash;
+use mooring_actors::shard::message::{KeyBatch, KeyRef};
 use rand::Rng;
 
+use crate::cluster::maps::HashMap;
 use crate::world::World;
+
+/// The keys that were named so far, each with its hash, which is the same with every master.
+#[derive(Debug, Default)]
+pub(crate) struct KeyBook {
+    known: RefCell<HashMap<u32, (Vec<u8>, KeyHash)>>,
+}
 
 impl World {
     /// Some keys; the same one may come twice, and a tenth of all keys comes half of the time.
@@ -32,14 +42,32 @@ impl World {
 
     /// The shard of a key.
     pub(crate) fn shard_of(&self, key: u32) -> ShardId {
-        self.cluster.shard_of(&key_bytes(key))
+        self.with_key(key, |_, hash| self.cluster.route.shard(hash))
     }
 
     /// The batch of some keys.
     pub(crate) fn batch(&self, keys: &[u32]) -> KeyBatch {
-        let keys: Vec<Vec<u8>> = keys.iter().map(|key| key_bytes(*key)).collect();
-        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        self.cluster.batch(&keys)
+        let mut frame = Vec::with_capacity(64 * keys.len());
+        let mut refs = Vec::with_capacity(keys.len());
+        for key in keys {
+            self.with_key(*key, |bytes, hash| {
+                let (at, length) = (frame.len() as u32, bytes.len() as u32);
+                refs.push(KeyRef { hash, at, length });
+                frame.extend_from_slice(bytes);
+            });
+        }
+        KeyBatch { frame: Bytes::from(frame), keys: refs }
+    }
+
+    /// Does something with the bytes of a key and their hash.
+    fn with_key<T>(&self, key: u32, act: impl FnOnce(&[u8], KeyHash) -> T) -> T {
+        let mut known = self.key_book.known.borrow_mut();
+        let (bytes, hash) = known.entry(key).or_insert_with(|| {
+            let bytes = key_bytes(key);
+            let hash = self.cluster.route.hash(&bytes);
+            (bytes, hash)
+        });
+        act(bytes, *hash)
     }
 }
 

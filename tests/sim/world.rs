@@ -23,6 +23,7 @@ use crate::cluster::maps::{HashMap, HashSet};
 use crate::cluster::{Answer, Cluster, Envelope, TICK_MS};
 use crate::event::{End, Event, Lane};
 use crate::keeper::Store;
+use crate::keys::KeyBook;
 use crate::network::Cuts;
 use crate::oracle::{Heard, Oracle};
 use crate::plan::{Canary, Plan};
@@ -64,6 +65,7 @@ pub(crate) struct World {
     /// Restarts that have begun.
     pub(crate) restarts: usize,
     pub(crate) agenda: Agenda,
+    pub(crate) key_book: KeyBook,
     pub(crate) lanes: BTreeMap<(End, End), Lane>,
     /// Requests without an answer, and who has asked.
     pub(crate) pending: HashMap<RequestId, (ClientId, Asked)>,
@@ -122,6 +124,7 @@ impl World {
             spared: HashSet::default(),
             restarts: 0,
             agenda: Agenda::default(),
+            key_book: KeyBook::default(),
             lanes: BTreeMap::new(),
             pending: HashMap::default(),
             given_up: HashSet::default(),
