@@ -57,7 +57,7 @@ const PAGES_MIN: usize = 1;
 const OWN_MAX: usize = 256;
 
 /// Of a master with one shard, at rest and while it is probed, without a snapshot.
-const OWN_MIN: usize = 24;
+const OWN_MIN: usize = 27;
 
 #[cfg(test)]
 mod tests {
