@@ -67,7 +67,8 @@
 //!
 //! Ports are best bound before the claim: a start that ends between the claim and `begin_serving`
 //! has used the snapshot up, unless it gives it back: `Retreat::give_back`, of `directory.retreat()`,
-//! is what a start does that is told to leave before it serves, or for which `begin_serving` fails.
+//! is what a start does that is told to leave before it serves, or for which `claim` or
+//! `begin_serving` fails.
 //! The lock lasts until the process ends, so the next master does not look before this one has
 //! recorded its shutdown.
 

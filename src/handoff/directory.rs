@@ -124,17 +124,23 @@ impl HandoffDirectory {
     ///
     /// # Errors
     /// When it could not be claimed, which leaves it unknown whether it is: the process must neither
-    /// restore it nor serve. Or when the manifest is not sound any more.
+    /// restore it nor serve, and a [`Retreat`] makes it unclaimed. Or when the manifest is not sound
+    /// any more.
     pub(crate) fn claim(&mut self) -> Result<Snapshot, ClaimError> {
         self.make_room()?;
         let mut stage = self.held.stage();
         if *stage != Stage::Opened {
             return Err(DirectoryError::OutOfTurn("claim").into());
         }
-        durable::rename(self.path(), &self.path().join(READY_NAME), CLAIMED_NAME)
-            .map_err(|source| self.failed("claim the snapshot", source))?;
-        *stage = Stage::Claimed;
-        Ok(Snapshot::open(&self.path().join(CLAIMED_NAME))?)
+        let (ready, claimed) = (self.path().join(READY_NAME), self.path().join(CLAIMED_NAME));
+        let outcome = durable::rename(self.path(), &ready, CLAIMED_NAME)
+            .map_err(|source| self.failed("claim the snapshot", source));
+        // One whose sync fails has been made all the same.
+        if outcome.is_ok() || (is_missing(&ready) && !is_missing(&claimed)) {
+            *stage = Stage::Claimed;
+        }
+        outcome?;
+        Ok(Snapshot::open(&claimed)?)
     }
 
     /// Says that this master serves. Must have returned before anything is served, whether it has

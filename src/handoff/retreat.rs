@@ -5,7 +5,8 @@
 //! no range. So the claim can be undone, by the same one rename, as long as this process says in the
 //! same step that it will never serve. A start that is killed undoes nothing.
 //!
-//! One whose note fails gives back as well, before it tries again: the retry is a start of its own.
+//! One whose claim or note fails gives back as well, before it tries again: the retry is a start of
+//! its own. Of a rename whose sync fails it is not known whether it lasts, and it can be undone.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Weak};
@@ -56,8 +57,9 @@ impl Retreat {
     /// it returns anything else, this process can neither claim nor serve any more.
     ///
     /// # Errors
-    /// When the claim cannot be undone; then the snapshot counts as used up. The process can neither
-    /// claim nor serve any more.
+    /// When the claim cannot be undone; then the snapshot counts as used up. If only the sync after the
+    /// rename has failed, the next start may find and restore it. The process can neither claim nor
+    /// serve any more.
     pub(crate) fn give_back(&self) -> Result<GivenBack, DirectoryError> {
         // A directory that is not held any more has its outcome.
         let Some(held) = self.held.upgrade() else { return Ok(GivenBack::Untouched) };

@@ -235,11 +235,11 @@ async fn turn_back(turning_back: Arc<TurningBack>) {
         Ok(Ok(GivenBack::Untouched)) => "untouched",
         Ok(Ok(GivenBack::Snapshot)) => "given_back",
         Ok(Err(error)) => {
-            tracing::warn!(%error, "the next start begins empty");
+            tracing::warn!(%error, "the next start may begin empty");
             "lost"
         }
         Err(error) => {
-            tracing::warn!(%error, "the next start begins empty");
+            tracing::warn!(%error, "the next start may begin empty");
             "lost"
         }
     };

@@ -122,7 +122,7 @@ enum StartError {
     Open(#[from] OpenError),
     #[error(transparent)]
     Directory(#[from] DirectoryError),
-    #[error("it is not known whether the snapshot is claimed: {0}")]
+    #[error("the snapshot cannot be claimed: {0}")]
     Claim(DirectoryError),
 }
 
@@ -207,7 +207,10 @@ fn take_over(
     drop(claiming);
     let snapshot = match claimed {
         Ok(snapshot) => snapshot,
-        Err(ClaimError::Directory(error)) => return Err(StartError::Claim(error)),
+        Err(ClaimError::Directory(error)) => {
+            give_back(directory);
+            return Err(StartError::Claim(error));
+        }
         Err(ClaimError::Read(error)) => {
             return Ok(Err(Cause::new(error.reason(), error.to_string())));
         }
@@ -313,7 +316,7 @@ fn serve(
 /// Nothing was served, so the next attempt may have what this one has claimed.
 fn give_back(directory: &HandoffDirectory) {
     if let Err(error) = directory.retreat().give_back() {
-        tracing::warn!(%error, "the snapshot counts as used up");
+        tracing::warn!(%error, "the snapshot may be used up, and the next attempt begin empty");
     }
 }
 
