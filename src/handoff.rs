@@ -107,7 +107,7 @@ pub(crate) use clear::{clear, clear_refusal};
 pub(crate) use deadline::Deadline;
 pub(crate) use decide::{Decision, FailurePolicy, Limits, decide};
 pub(crate) use directory::{
-    ClaimError, DirectoryError, HandoffDirectory, OpenError, Refusal, StartNote,
+    ClaimError, DirectoryError, HandoffDirectory, Leftovers, OpenError, Refusal, StartNote,
 };
 #[cfg(test)]
 pub(crate) use durable::probe;

@@ -2,6 +2,7 @@
 //! lock, decides, claims and restores. It blocks its thread.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mooring_actors::core::{CoreConfig, CoreState};
@@ -14,7 +15,7 @@ use crate::admin::{Admin, HandoffReport, RestoreProgress, RestoreReport, StartSt
 use crate::command::CommandError;
 use crate::handoff::{
     Admission, Cause, ClaimError, Deadline, Decision, DirectoryError, Found, HandoffDirectory,
-    Limits, Note, OpenError, Reason, Refusal, StartNote, available_bytes, decide,
+    Leftovers, Limits, Note, OpenError, Reason, Refusal, StartNote, available_bytes, decide,
 };
 use crate::telemetry::{self, Phase};
 
@@ -87,7 +88,7 @@ pub(super) fn begin(
             );
             told = Some(text);
         }
-        std::thread::sleep(RETRY_EVERY);
+        thread::sleep(RETRY_EVERY);
     }
 }
 
@@ -308,9 +309,17 @@ fn serve(
         outcome: outcome.to_owned(),
     };
     let leftovers = directory.begin_serving(note).inspect_err(|_| give_back(&directory))?;
-    std::thread::spawn(|| leftovers.delete());
+    delete_beside(leftovers, thread::Builder::new().name("leftovers".to_owned()));
     let directory = Some(directory);
     Ok(Attempt::Begun(Box::new(Begun { config, seed, state, directory })))
+}
+
+/// Deletes on such a thread. If the system refuses it, that is left to the next start: what is
+/// restored here has no other copy any more.
+fn delete_beside(leftovers: Leftovers, thread: thread::Builder) {
+    if let Err(error) = thread.spawn(|| leftovers.delete()) {
+        tracing::warn!(%error, "what is left over stays in the handoff directory until the next start");
+    }
 }
 
 /// Nothing was served, so the next attempt may have what this one has claimed.
@@ -349,7 +358,7 @@ fn refuse(
 
 fn wait_until_cleared(refusal: &Refusal) {
     while !refusal.was_cleared() {
-        std::thread::sleep(CLEARED_EVERY);
+        thread::sleep(CLEARED_EVERY);
     }
     tracing::info!(handoff_startup = "cleared", "an operator has cleared the handoff directory");
 }

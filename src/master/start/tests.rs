@@ -48,6 +48,21 @@ fn a_start_whose_note_fails_once_has_the_snapshot_at_its_second_attempt() {
     assert!(scratch.path().join("serving").exists());
 }
 
+/// What was restored has no other copy any more, so nothing that can wait may end the process.
+#[test]
+fn what_is_left_over_stays_if_no_thread_can_be_had_for_it() {
+    let scratch = handed_over();
+    let mut directory = claimed(scratch.path());
+    let note =
+        StartNote { incarnation: Incarnation(2), now_wall_ms: 1, outcome: "restored".to_owned() };
+    let leftovers = directory.begin_serving(note).unwrap();
+    // More than there are addresses.
+    delete_beside(leftovers, thread::Builder::new().stack_size(1 << 60));
+    let names = std::fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let void = names.filter(|name| name.to_str().unwrap().starts_with("VOID-")).count();
+    assert!(void > 0, "the next start deletes it");
+}
+
 /// Takes over as an attempt does that has decided to restore. While the snapshot has this name, one
 /// step of the claim fails.
 fn failed_to_claim(path: &Path, name: &str) -> (HandoffDirectory, StartError) {
