@@ -1,10 +1,16 @@
 //! What a master leaves for people and scripts to find while it serves, and takes away when it
 //! leaves.
+//!
+//! The disk of the ready file may hang, and nobody who serves or leaves may wait for it.
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
 use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::options::MasterOptions;
 use super::ports::Ports;
@@ -14,19 +20,26 @@ use crate::tls;
 use crate::tls::dev::Published;
 
 /// What is there to be found.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Announced {
     ready_file: ReadyFile,
     /// Of a development master, for clients on this machine.
-    fingerprint: Option<Published>,
+    fingerprint: Option<Arc<Published>>,
 }
 
 impl Announced {
-    /// Takes it away, but for what another master has put in its place.
-    pub(super) fn withdraw(&self) {
-        self.ready_file.withdraw();
-        if let Some(fingerprint) = &self.fingerprint {
-            fingerprint.withdraw();
+    /// Takes it away, but for what another master has put in its place. It is waited for at most this
+    /// long; what takes longer goes on beside.
+    pub(super) async fn withdraw(&self, in_time: Duration) {
+        let announced = self.clone();
+        let withdrawing = spawn_blocking(move || {
+            announced.ready_file.withdraw();
+            if let Some(fingerprint) = &announced.fingerprint {
+                fingerprint.withdraw();
+            }
+        });
+        if timeout(in_time, withdrawing).await.is_err() {
+            tracing::warn!("the ready file takes its time to go");
         }
     }
 }
@@ -46,31 +59,54 @@ enum State {
 
 impl ReadyFile {
     /// Writes the file. A master that serves has nothing to go back to, so one that cannot be written
-    /// now, on a full disk perhaps, is tried again until the master leaves.
+    /// now, on a full disk perhaps, is tried again until the master leaves. Waits a moment for the
+    /// first attempt, so that the file is mostly there when this returns.
     fn write(&self, path: &Path, ready: Ready) {
-        let Err(error) = self.attempt(path, &ready) else { return };
-        tracing::error!(
-            path = %path.display(),
-            %error,
-            "cannot write --ready-file: the master serves, and those who wait for the file do not know; \
-             it is tried again each second"
-        );
-        let (file, path) = (self.clone(), path.to_owned());
-        std::thread::spawn(move || {
-            while file.attempt(&path, &ready).is_err() {
-                std::thread::sleep(RETRY_EVERY);
-            }
-        });
+        let owned = path.to_owned();
+        self.write_with(path, move || ready_file::write(&owned, &ready));
     }
 
-    fn attempt(&self, path: &Path, ready: &Ready) -> io::Result<()> {
+    fn write_with(
+        &self,
+        path: &Path,
+        mut write: impl FnMut() -> io::Result<Written> + Send + 'static,
+    ) {
+        let (tried, first) = mpsc::channel();
+        let (file, shown) = (self.clone(), path.display().to_string());
+        let attempts = move || {
+            let mut outcome = file.attempt(&mut write);
+            if let Err(error) = &outcome {
+                tell_failed(&shown, error);
+            }
+            // Whoever waited may have gone on.
+            let _ = tried.send(());
+            while outcome.is_err() {
+                thread::sleep(RETRY_EVERY);
+                outcome = file.attempt(&mut write);
+            }
+        };
+        match thread::Builder::new().name("ready file".to_owned()).spawn(attempts) {
+            Ok(_) => {
+                let _ = first.recv_timeout(FIRST_ATTEMPT_TIME);
+            }
+            Err(error) => tracing::error!(
+                path = %path.display(),
+                %error,
+                "no thread for --ready-file: the master serves, and those who wait for the file do not know"
+            ),
+        }
+    }
+
+    /// Writes it unless it is there or the master leaves.
+    fn attempt(&self, write: &mut impl FnMut() -> io::Result<Written>) -> io::Result<()> {
         let mut state = self.state();
         if matches!(*state, State::Missing) {
-            *state = State::Written(ready_file::write(path, ready)?);
+            *state = State::Written(write()?);
         }
         Ok(())
     }
 
+    /// Waits for an attempt that is under way: what it has written goes, too.
     fn withdraw(&self) {
         if let State::Written(written) = std::mem::replace(&mut *self.state(), State::Withdrawn) {
             written.withdraw();
@@ -81,6 +117,15 @@ impl ReadyFile {
         // Each change is one step, so that a panic elsewhere leaves it whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn tell_failed(path: &str, error: &io::Error) {
+    tracing::error!(
+        path,
+        %error,
+        "cannot write --ready-file: the master serves, and those who wait for the file do not know; it is \
+         tried again each second"
+    );
 }
 
 /// Tells people and scripts that the master serves. The fingerprint is that of its certificate, if
@@ -97,7 +142,8 @@ pub(super) fn announce(
     {
         announced.fingerprint = tls::dev::publish(bound.port(), &fingerprint)
             .inspect_err(|error| tracing::warn!(%error, "clients must be given --pin-sha256"))
-            .ok();
+            .ok()
+            .map(Arc::new);
         // A closed standard output is no reason not to serve.
         let text = tls::hexadecimal(&fingerprint);
         let _ = writeln!(std::io::stdout(), "certificate SHA-256: {text}");
@@ -137,3 +183,55 @@ fn log(options: &MasterOptions, ports: Ports, cert_sha256: Option<&str>) {
 
 /// A disk that is full may have room soon.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
+
+/// Many times what a disk takes that works.
+const FIRST_ATTEMPT_TIME: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready() -> Ready {
+        let metrics = ([127, 0, 0, 1], 1).into();
+        let (pid, cert_sha256) = (1, None);
+        Ready { pid, rpc: Vec::new(), metrics, mooncake: None, metadata: None, cert_sha256 }
+    }
+
+    /// The disk hangs in the middle of an attempt, which then has what a withdrawal needs.
+    #[tokio::test]
+    async fn neither_a_start_nor_a_leave_waits_for_a_ready_file_whose_disk_hangs() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ready.json");
+        let announced = Announced::default();
+        let (wake, awake) = mpsc::channel();
+        let (begun, begins) = mpsc::channel();
+        let hanging = path.clone();
+        announced.ready_file.write_with(&path, move || {
+            begun.send(()).unwrap();
+            awake.recv().unwrap();
+            ready_file::write(&hanging, &ready())
+        });
+        begins.recv().unwrap();
+        announced.withdraw(Duration::from_millis(1)).await;
+        assert!(!path.exists(), "it was not written yet");
+
+        wake.send(()).unwrap();
+        announced.withdraw(Duration::MAX).await;
+        assert!(!path.exists(), "one that is written late goes all the same");
+        assert!(matches!(*announced.ready_file.state(), State::Withdrawn));
+    }
+
+    #[tokio::test]
+    async fn a_ready_file_is_there_when_it_was_announced_and_goes_when_the_master_leaves() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ready.json");
+        let announced = Announced::default();
+        announced.ready_file.write(&path, ready());
+        // On a machine that is busy it may come after the moment that it is waited for.
+        while !path.exists() {
+            thread::yield_now();
+        }
+        announced.withdraw(Duration::MAX).await;
+        assert!(!path.exists());
+    }
+}

@@ -128,7 +128,7 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
     {
         tracing::warn!("the handoff directory takes its time");
     }
-    leaving.announced.withdraw();
+    leaving.announced.withdraw(FIRST_WORD_TIME).await;
     let _ = timeout_at((times.started + SETTLE_TIME).into(), context.stage.idle()).await;
     tracing::info!(
         handoff_shutdown = "serving_stopped",
@@ -290,7 +290,8 @@ pub(super) fn end(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// For the note that the master leaves: a disk that hangs must not keep those who wait for answers.
+/// For the note that the master leaves, and for what told that it serves to go: a disk that hangs must
+/// not keep those who wait for answers, nor cost the snapshot.
 const FIRST_WORD_TIME: Duration = Duration::from_secs(1);
 
 /// What does not wait for anything is answered by then. What waits for space is answered when the
