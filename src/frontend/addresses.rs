@@ -15,6 +15,8 @@ pub(crate) struct Addresses {
 
 struct Share {
     connections: usize,
+    /// Of them, handshakes of whom it is not known whether they are at the address.
+    unproved: usize,
     budget: Arc<Budget>,
 }
 
@@ -28,22 +30,45 @@ impl Addresses {
     /// has as many as it may. What comes over the loopback has no limit: it is this process itself,
     /// or a proxy that stands for many.
     pub(crate) fn take_place(self: &Arc<Addresses>, address: IpAddr) -> Option<Place> {
+        self.take(address, true)
+    }
+
+    /// The same for one that only claims this address until it has [proved](Place::prove) it. Comes
+    /// after [`must_prove`](Self::must_prove).
+    pub(crate) fn take_unproved_place(self: &Arc<Addresses>, address: IpAddr) -> Option<Place> {
+        self.take(address, false)
+    }
+
+    /// Whether the next one that claims this address has to prove it before it takes a place: those
+    /// who have not proved it have a quarter of the places. With all of them, they would keep out who
+    /// is really there.
+    pub(crate) fn must_prove(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        if address.is_loopback() {
+            return false;
+        }
+        let unproved = self.locked().get(&address).map_or(0, |share| share.unproved);
+        unproved >= self.connections_max / UNPROVED_PART
+    }
+
+    fn take(self: &Arc<Addresses>, address: IpAddr, is_proved: bool) -> Option<Place> {
         // A socket of both families shows peers of IPv4 as mapped ones.
         let address = address.to_canonical();
         if address.is_loopback() {
             let (addresses, budget) = (self.clone(), Budget::new(usize::MAX));
-            return Some(Place { addresses, address: None, budget });
+            return Some(Place { addresses, address: None, is_proved, budget });
         }
         let mut shares = self.locked();
-        let fresh = || Share { connections: 0, budget: Budget::new(self.bytes_max) };
+        let fresh = || Share { connections: 0, unproved: 0, budget: Budget::new(self.bytes_max) };
         let share = shares.entry(address).or_insert_with(fresh);
         // An address with no place left has connections, so that nothing is left of a refusal.
         if share.connections >= self.connections_max {
             return None;
         }
         share.connections += 1;
+        share.unproved += usize::from(!is_proved);
         let budget = share.budget.clone();
-        Some(Place { addresses: self.clone(), address: Some(address), budget })
+        Some(Place { addresses: self.clone(), address: Some(address), is_proved, budget })
     }
 
     /// The most connections that one address has.
@@ -62,10 +87,21 @@ pub(crate) struct Place {
     addresses: Arc<Addresses>,
     /// `None` for one without a limit.
     address: Option<IpAddr>,
+    /// Whether its peer is known to be at the address.
+    is_proved: bool,
     budget: Arc<Budget>,
 }
 
 impl Place {
+    /// What was sent to the address was answered from there.
+    pub(crate) fn prove(&mut self) {
+        let was_proved = std::mem::replace(&mut self.is_proved, true);
+        let Some(address) = self.address.filter(|_| !was_proved) else { return };
+        if let Some(share) = self.addresses.locked().get_mut(&address) {
+            share.unproved -= 1;
+        }
+    }
+
     /// The bytes of all connections of the address.
     pub(crate) fn budget(&self) -> Arc<Budget> {
         self.budget.clone()
@@ -78,6 +114,7 @@ impl Drop for Place {
         let mut shares = self.addresses.locked();
         if let Some(share) = shares.get_mut(&address) {
             share.connections -= 1;
+            share.unproved -= usize::from(!self.is_proved);
             if share.connections == 0 {
                 shares.remove(&address);
             }
@@ -88,6 +125,10 @@ impl Drop for Place {
 /// Unless the operator says otherwise: a machine of 16 engines whose clients keep up to a hundred
 /// connections each, as those of Mooncake do, and some more.
 pub(crate) const CONNECTIONS_PER_ADDRESS_MAX: usize = 2_048;
+
+/// Which part of the places of an address those may have who only claim it: enough for most that come
+/// at once after a restart and answer within a round trip. What is left is for who is there.
+const UNPROVED_PART: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -110,6 +151,38 @@ mod tests {
         assert_eq!(addresses.most_connections(), 2);
         drop(places);
         assert!(addresses.take_place(address("10.0.0.1")).is_some());
+    }
+
+    #[test]
+    fn those_who_only_claim_an_address_get_a_quarter_of_its_places() {
+        let addresses = Addresses::new(8, 100);
+        let (here, other) = (address("10.0.0.1"), address("10.0.0.2"));
+        let mut places = Vec::new();
+        while !addresses.must_prove(here) {
+            places.push(addresses.take_unproved_place(here).unwrap());
+        }
+        assert_eq!(places.len(), 2);
+        assert!(addresses.must_prove(address("::ffff:10.0.0.1")), "it is the same");
+        assert!(!addresses.must_prove(other) && !addresses.must_prove(address("127.0.0.1")));
+        let proved: Vec<_> = (0..6).map(|_| addresses.take_place(here).unwrap()).collect();
+        assert!(addresses.take_place(here).is_none(), "all have their places");
+        drop(proved);
+        // Once it has proved its address, it is like all others; and so is one that has given up.
+        places[0].prove();
+        places[0].prove();
+        assert!(!addresses.must_prove(here));
+        places.push(addresses.take_unproved_place(here).unwrap());
+        assert!(addresses.must_prove(here));
+        places.truncate(2);
+        assert!(!addresses.must_prove(here));
+        drop(places);
+        assert!(addresses.locked().is_empty());
+    }
+
+    #[test]
+    fn where_a_quarter_is_none_everybody_proves_his_address() {
+        assert!(Addresses::new(3, 100).must_prove(address("10.0.0.1")));
+        assert!(!Addresses::new(4, 100).must_prove(address("10.0.0.1")));
     }
 
     #[test]

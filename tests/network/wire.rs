@@ -73,7 +73,7 @@ struct State {
     random: StdRng,
     weather: Weather,
     cut_off: BTreeSet<IpAddr>,
-    deaf: BTreeSet<IpAddr>,
+    deaf: BTreeSet<SocketAddr>,
     inboxes: BTreeMap<SocketAddr, Inbox>,
     links: BTreeMap<(IpAddr, IpAddr), Link>,
     next_port: u16,
@@ -148,9 +148,9 @@ impl Network {
         self.locked().cut_off = hosts;
     }
 
-    /// Loses everything to these hosts from now on, as if others had sent in their names.
-    pub(crate) fn deafen(&self, hosts: BTreeSet<IpAddr>) {
-        self.locked().deaf = hosts;
+    /// Loses everything to these ports from now on, as if others had sent in their names.
+    pub(crate) fn deafen(&self, ports: BTreeSet<SocketAddr>) {
+        self.locked().deaf = ports;
     }
 
     /// The addresses that are open.
@@ -191,7 +191,7 @@ impl State {
         self.fates.sent += 1;
         let is_cut = self.cut_off.contains(&from)
             || self.cut_off.contains(&to_host)
-            || self.deaf.contains(&to_host);
+            || self.deaf.contains(&to);
         let fate = if is_cut {
             self.fates.cut += 1;
             "cut"

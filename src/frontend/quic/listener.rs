@@ -216,17 +216,23 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
             incoming.refuse();
             continue;
         }
+        let address = incoming.remote_address().ip();
         // Who forges addresses does not get what is sent there. While there is room nobody is asked,
         // since it costs a round trip.
-        let is_crowded = handshakes.load(Ordering::Relaxed) >= HANDSHAKES_UNPROVEN_MAX;
-        if is_crowded && !incoming.remote_address_validated() {
+        let is_crowded = handshakes.load(Ordering::Relaxed) >= HANDSHAKES_UNPROVEN_MAX
+            || shared.addresses.must_prove(address);
+        let is_proved = incoming.remote_address_validated();
+        if is_crowded && !is_proved {
             shared.context.counters.handshakes_retried.increment();
             // It may always be asked of one that has not proved it.
             let _ = incoming.retry();
             continue;
         }
-        let address = incoming.remote_address().ip();
-        let Some(place) = shared.addresses.take_place(address) else {
+        let place = match is_proved {
+            true => shared.addresses.take_place(address),
+            false => shared.addresses.take_unproved_place(address),
+        };
+        let Some(mut place) = place else {
             let counters = &shared.context.counters;
             counters.connections_refused.increment();
             counters.address_connections_refused.increment();
@@ -240,7 +246,10 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
             let connection = shake_hands(incoming).await;
             handshakes.fetch_sub(1, Ordering::Relaxed);
             match connection {
-                Ok(connection) => connection::serve(shared, connection, place).await,
+                Ok(connection) => {
+                    place.prove();
+                    connection::serve(shared, connection, place).await;
+                }
                 Err((peer, reason)) => {
                     shared.context.counters.handshakes_failed.increment();
                     tracing::debug!(%peer, reason, "handshake failed");
