@@ -20,6 +20,7 @@ use crate::handoff::directory::{ClaimError, HandoffDirectory, StartNote};
 use crate::handoff::durable::probe;
 use crate::handoff::export::ExportOptions;
 use crate::handoff::notes::ShutdownResult;
+use crate::handoff::retreat::GivenBack;
 use crate::handoff::snapshot::Snapshot;
 use crate::handoff::{CLAIMED_NAME, READY_NAME};
 
@@ -29,6 +30,8 @@ enum Mishap {
     Nothing,
     /// One step fails.
     Hiccup(ErrorKind),
+    /// One step fails, soon after a snapshot was claimed.
+    ClaimedHiccup(ErrorKind),
     /// All steps fail from one on. It is the same for the disk if the process is killed there.
     Failure(ErrorKind),
     /// The same, and what was not synced by then may be lost.
@@ -44,6 +47,8 @@ struct Tally {
     damaged: u32,
     /// Starts that did not serve.
     failed: u32,
+    /// Snapshots that such a start had claimed and given back, and that the next one restored.
+    given_back: u32,
 }
 
 /// One directory and the masters that use it, one after the other.
@@ -55,6 +60,8 @@ struct Place {
     /// The last master that has served, and those whose snapshot was restored.
     served_last: Option<Incarnation>,
     restored: BTreeSet<u64>,
+    /// Whether the last start has given a snapshot back.
+    has_given_back: bool,
     /// A fault on purpose: what is restored is claimed only when it is served already.
     claims_late: bool,
     tally: Tally,
@@ -68,6 +75,7 @@ impl Place {
             dice: SmallRng::seed_from_u64(seed),
             served_last: None,
             restored: BTreeSet::new(),
+            has_given_back: false,
             claims_late: false,
             tally: Tally::default(),
         }
@@ -77,10 +85,11 @@ impl Place {
     fn live(&mut self, incarnation: Incarnation) {
         let kind =
             if self.dice.random_bool(0.5) { ErrorKind::StorageFull } else { ErrorKind::Other };
-        let mishap = match self.dice.random_range(0..10) {
+        let mishap = match self.dice.random_range(0..12) {
             0..3 => Mishap::Nothing,
             3..5 => Mishap::Hiccup(kind),
-            5..7 => Mishap::Failure(kind),
+            5..7 => Mishap::ClaimedHiccup(kind),
+            7..9 => Mishap::Failure(kind),
             _ => Mishap::PowerLoss,
         };
         self.keep_synced();
@@ -94,13 +103,21 @@ impl Place {
     }
 
     fn break_disk(&mut self, mishap: Mishap) {
-        let fails_at = self.dice.random_range(0..60);
+        let fails_at = match mishap {
+            Mishap::ClaimedHiccup(_) => self.dice.random_range(0..6),
+            _ => self.dice.random_range(0..60),
+        };
         let attempts = Rc::new(RefCell::new(0));
-        let counted = attempts.clone();
+        let (counted, claimed) = (attempts.clone(), self.path.join(CLAIMED_NAME));
         probe::fail_with(Some(Box::new(move || {
+            if matches!(mishap, Mishap::ClaimedHiccup(_)) && !claimed.exists() {
+                return Ok(());
+            }
             let at = counted.replace_with(|attempts| *attempts + 1);
             match mishap {
-                Mishap::Hiccup(kind) if at == fails_at => Err(kind.into()),
+                Mishap::Hiccup(kind) | Mishap::ClaimedHiccup(kind) if at == fails_at => {
+                    Err(kind.into())
+                }
                 Mishap::Failure(kind) if at >= fails_at => Err(kind.into()),
                 Mishap::PowerLoss if at >= fails_at => Err(io::Error::other("no power")),
                 _ => Ok(()),
@@ -116,9 +133,11 @@ impl Place {
         }
     }
 
-    /// A start, and what follows from it. A master that does not serve says nothing.
+    /// A start, and what follows from it. A master that does not serve says nothing; of those that fail
+    /// half are killed, and the others give back what they have claimed.
     fn run(&mut self, incarnation: Incarnation) {
         self.tally.failed += 1;
+        let was_given_back = std::mem::take(&mut self.has_given_back);
         let Ok(mut directory) = HandoffDirectory::open(&self.path, Duration::ZERO) else { return };
         let Ok(found) = directory.look() else { return };
         let mut restored_of = None;
@@ -140,7 +159,7 @@ impl Place {
                     Err(_) => self.tally.damaged += 1,
                 },
                 Err(ClaimError::Read(_)) => self.tally.damaged += 1,
-                Err(ClaimError::Directory(_)) => return,
+                Err(ClaimError::Directory(_)) => return self.retreat(&directory),
             }
         }
         let outcome = "none".to_owned();
@@ -148,8 +167,9 @@ impl Place {
         if self.claims_late {
             self.serve(incarnation, restored_of);
         }
-        let Ok(leftovers) = directory.begin_serving(note) else { return };
+        let Ok(leftovers) = directory.begin_serving(note) else { return self.retreat(&directory) };
         leftovers.delete();
+        self.tally.given_back += u32::from(was_given_back && restored_of.is_some());
         if !self.claims_late {
             self.serve(incarnation, restored_of);
         }
@@ -165,6 +185,13 @@ impl Place {
         };
         // What cannot be said is not said.
         let _ = directory.record_shutdown(&left(incarnation, result));
+    }
+
+    fn retreat(&mut self, directory: &HandoffDirectory) {
+        if self.dice.random_bool(0.5) {
+            let outcome = directory.retreat().give_back();
+            self.has_given_back = matches!(outcome, Ok(GivenBack::Snapshot));
+        }
     }
 
     fn serve(&mut self, incarnation: Incarnation, restored_of: Option<Incarnation>) {
@@ -243,14 +270,16 @@ fn whatever_the_disk_does_a_snapshot_is_restored_once_and_only_if_nobody_has_ser
         let scratch = scratch();
         let mut place = Place::new(scratch.path(), seed);
         (1..=8).for_each(|number| place.live(Incarnation(number)));
-        let Tally { served, restored, damaged, failed } = place.tally;
+        let Tally { served, restored, damaged, failed, given_back } = place.tally;
         sum.served += served;
         sum.restored += restored;
         sum.damaged += damaged;
         sum.failed += failed;
+        sum.given_back += given_back;
     }
     println!("{sum:?}");
     assert!(sum.restored > sum.served / 10 && sum.damaged > 0 && sum.failed > 0, "{sum:?}");
+    assert!(sum.given_back > 5, "{sum:?}");
 }
 
 #[test]
