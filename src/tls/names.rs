@@ -10,13 +10,16 @@ pub(crate) struct Principal {
     names: Vec<String>,
     /// Of subject and names, so that it outlives the renewal of a certificate.
     id: [u8; 32],
+    /// Whether there are any.
+    is_named: bool,
 }
 
 impl Principal {
     /// Reads a certificate in DER whose chain and signature were verified.
     pub(crate) fn of(certificate: &[u8]) -> Principal {
         // Without a name that can be read a certificate stands for itself alone.
-        let unnamed = || Principal { names: Vec::new(), id: fingerprint(certificate) };
+        let unnamed =
+            || Principal { names: Vec::new(), id: fingerprint(certificate), is_named: false };
         let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return unnamed() };
         let Ok(alternatives) = parsed.subject_alternative_name() else { return unnamed() };
         let mut names = Vec::new();
@@ -39,12 +42,18 @@ impl Principal {
             text.extend_from_slice(&(part.len() as u64).to_le_bytes());
             text.extend_from_slice(part);
         }
-        Principal { names, id: fingerprint(&text) }
+        Principal { names, id: fingerprint(&text), is_named: true }
     }
 
     /// The same for all certificates of one subject with the same names, and another one for others.
     pub(crate) fn id(&self) -> [u8; 32] {
         self.id
+    }
+
+    /// Whether a renewed certificate is known as the same one: it has a subject or names, and they can
+    /// be read.
+    pub(crate) fn is_named(&self) -> bool {
+        self.is_named
     }
 
     /// Whether one of its names is meant by one of these patterns.
@@ -168,5 +177,13 @@ mod tests {
         let (one, other) = (Principal::of(b"no certificate"), Principal::of(b"another one"));
         assert_ne!(one.id(), other.id());
         assert_eq!(one, Principal::of(b"no certificate"));
+        let nameless = || {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            Principal::of(params.self_signed(&KeyPair::generate().unwrap()).unwrap().der())
+        };
+        let (first, renewed) = (nameless(), nameless());
+        assert_ne!(first.id(), renewed.id());
+        assert!(!one.is_named() && !first.is_named() && certificate("a", &[], &[]).is_named());
     }
 }

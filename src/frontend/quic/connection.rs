@@ -157,8 +157,14 @@ impl Shared {
         let Some(principal) = principal else { return Ok(None) };
         let claim = self.owners.claim(client, principal.id());
         claim.map(Some).ok_or_else(|| {
-            let text = "the client of this hello is that of another certificate";
-            tracing::warn!(%client, "a member says hello for the client of another one");
+            let which = match principal.is_named() {
+                true => "one with another subject or other names",
+                false => {
+                    "this one has neither subject nor names that can be read, and is only itself"
+                }
+            };
+            let text = format!("the client of this hello is that of another certificate: {which}");
+            tracing::warn!(%client, which, "a member says hello for the client of another one");
             WireError::new(ErrorCode::Forbidden, text)
         })
     }

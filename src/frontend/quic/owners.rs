@@ -86,8 +86,8 @@ impl Drop for Claim {
     }
 }
 
-/// Clients that are remembered beyond their last connection: four times the clients of the largest
-/// clusters known, which is some megabytes.
+/// Goings whose clients are remembered beyond their last connection: four times the clients of the
+/// largest clusters known, which is some megabytes.
 const GONE_MAX: usize = 65_536;
 
 #[cfg(test)]
