@@ -106,7 +106,8 @@ impl Clients {
             }
             ClientsMessage::Goodbye { client } => {
                 if self.clients.get(&client).is_some_and(|known| known.segments == 0) {
-                    self.clients.remove(&client);
+                    let left = self.clients.remove(&client);
+                    self.counts.suspected -= u64::from(left.is_some_and(|left| left.suspected()));
                     effects.push(ClientsEffect::Left { client });
                 }
             }
