@@ -27,7 +27,7 @@ from measure import machine
 from running import GIB, Master, status_bytes, stop, warm
 
 
-def restart(args, keys):
+def restart(args, keys, _turn):
     """One planned restart."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix="mooring-handoff-", dir=args.directory))
     master = Master(args, directory)
@@ -56,10 +56,11 @@ def restart(args, keys):
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def leave(args, keys):
-    """The end of a filled master without a directory, by each of the two signals."""
+def leave(args, keys, turn):
+    """The end of a filled master without a directory, by each of the two signals in turn."""
     figures = {}
-    for name, number in [("sigterm_s", signal.SIGTERM), ("sigkill_s", signal.SIGKILL)]:
+    signals = [("sigterm_s", signal.SIGTERM), ("sigkill_s", signal.SIGKILL)]
+    for name, number in signals if turn % 2 == 0 else reversed(signals):
         master = Master(args, None)
         filler = None
         try:
@@ -92,7 +93,7 @@ def main():
         rounds = results["rounds"][keys] = []
         for number in range(args.rounds):
             warm(args.warm_bytes)
-            rounds.append(measured(args, keys))
+            rounds.append(measured(args, keys, number))
             shown = "  ".join(f"{name} {value:.4g}" for name, value in rounds[-1].items())
             print(f"{keys:,} {number + 1}/{args.rounds}: {shown}", file=sys.stderr, flush=True)
             # After each round, so that an interrupted run is not lost.

@@ -189,10 +189,12 @@ impl Export {
 
     /// Gives the snapshot its name.
     fn commit(&self) -> Result<(), ExportFailure> {
-        self.held.check_or_poison(self.incarnation)?;
+        // After the deadline this master has withdrawn its own note, which is not to be taken for that of
+        // another one.
         if self.options.deadline.has_passed() {
             return Err(ExportError::Deadline.into());
         }
+        self.held.check_or_poison(self.incarnation)?;
         let directory = self.held.path();
         let renamed = durable::rename(directory, &self.path, READY_NAME)
             .map_err(|error| write_failed("publish the snapshot", &error));

@@ -33,10 +33,11 @@ impl Announced {
     pub(super) async fn withdraw(&self, in_time: Duration) {
         let announced = self.clone();
         let withdrawing = spawn_blocking(move || {
-            announced.ready_file.withdraw();
+            // The disk of the ready file may be what hangs.
             if let Some(fingerprint) = &announced.fingerprint {
                 fingerprint.withdraw();
             }
+            announced.ready_file.withdraw();
         });
         if timeout(in_time, withdrawing).await.is_err() {
             tracing::warn!("the ready file takes its time to go");
@@ -175,7 +176,7 @@ fn log(options: &MasterOptions, ports: Ports, cert_sha256: Option<&str>) {
         metrics = %ports.metrics,
         cert_sha256,
         shards = options.shards,
-        layout = ?options.layout,
+        layout = options.layout_name(),
         version = env!("CARGO_PKG_VERSION"),
         "{text}"
     );

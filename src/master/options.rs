@@ -128,6 +128,15 @@ impl MasterOptions {
         })
     }
 
+    /// Where the shards run, as the flag calls it.
+    pub(super) fn layout_name(&self) -> &'static str {
+        match self.layout {
+            Layout::Tasks if self.runtime_threads == 1 => "one-thread",
+            Layout::Tasks => "tasks",
+            Layout::Threads => "threads",
+        }
+    }
+
     /// Whether clients get a certificate that is made at the start.
     pub(super) fn is_development(&self) -> bool {
         matches!(self.identity, Some(Identity::Development))

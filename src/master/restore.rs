@@ -1,6 +1,8 @@
 //! From a claimed snapshot to the state of all actors: all of it, or nothing.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{Builder, ScopedJoinHandle};
 
 use mooring_actors::ShardId;
 use mooring_actors::core::{CoreConfig, CoreState, Reshape};
@@ -90,12 +92,13 @@ impl Source<'_> {
             done
         };
         let mut outcomes: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..workers.clamp(1, files)).map(|_| scope.spawn(work)).collect();
+            // This thread is one of them, so that it goes on if the system gives no other.
+            let beside = || Builder::new().spawn_scoped(scope, work).ok();
+            let threads: Vec<_> = (1..workers.clamp(1, files)).map_while(|_| beside()).collect();
+            let own = catch_unwind(AssertUnwindSafe(work));
             let panicked = |_| vec![(0, Err(Cause::new(Reason::Corrupt, "the restore panicked")))];
-            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-                thread.join().unwrap_or_else(panicked)
-            };
-            threads.into_iter().flat_map(join).collect()
+            let done = threads.into_iter().map(ScopedJoinHandle::join);
+            done.chain([own]).flat_map(|done| done.unwrap_or_else(panicked)).collect()
         });
         outcomes.sort_by_key(|(index, _)| *index);
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()

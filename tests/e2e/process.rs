@@ -262,9 +262,12 @@ async fn a_second_signal_ends_a_master_at_once() {
     let mut master = Master::start(&[]);
     let _holding = holding_up(&master).await;
     assert_eq!(master.page("/ready").0, 200);
-    let ready_file = master.process.ready_path();
+    let log = master.process.log_path();
+    let tells = |text: &str| std::fs::read_to_string(&log).unwrap().contains(text);
     master.process.signal(libc::SIGTERM);
-    master.process.wait_until("it leaves", || !ready_file.exists());
+    // What comes with the first is the first: who tells a process and its group tells it twice.
+    master.process.signal(libc::SIGTERM);
+    master.process.wait_until("it serves no more", || tells("\"serving_stopped\""));
     let (status, reason) = master.page("/ready");
     assert!(status == 503 && reason.contains("leaving"), "{status} {reason}");
     assert!(master.page("/health").1.contains("draining"));

@@ -75,6 +75,9 @@ fn on_two_cores_one_thread_does_it_all_and_on_four_there_is_one_for_each_core() 
     }
     assert_eq!(threads("--dev", 4), (Layout::Tasks, 4));
     assert_eq!(threads("--dev --shard-layout one-thread", 64), (Layout::Tasks, 1));
+    for name in ["one-thread", "tasks", "threads"] {
+        assert_eq!(options(&format!("--dev --shard-layout {name}")).unwrap().layout_name(), name);
+    }
 }
 
 #[test]
