@@ -65,6 +65,8 @@ def leave(args, keys, turn):
         filler = None
         try:
             filler = master.fill(keys)
+            # Those that filled it have just closed, which an exit would wait up to 100 ms for.
+            time.sleep(2)
             figures[name] = master.end(number)
         finally:
             stop(filler)
