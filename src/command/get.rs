@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use mooring_proto::client::Client;
+use mooring_proto::client::{Client, ClientError};
 use mooring_proto::message::inspect::{SegmentState, SegmentUse};
 
 use super::connect::ClientArgs;
@@ -43,7 +43,7 @@ pub(crate) struct GetArgs {
 ///
 /// # Errors
 /// What could not be read or written; a key without an object is `Failed` with "not found". Keys of
-/// lines without an object are told, and the exit code is 1.
+/// lines without an object, or with one that cannot be read, are told, and the exit code is 1.
 pub(crate) fn run(args: &GetArgs) -> Result<ExitCode, CommandError> {
     match (&args.lines, &args.key) {
         (Some(path), _) => super::block_on(get_lines(args, path)),
@@ -76,24 +76,30 @@ async fn get_lines(args: &GetArgs, path: &Path) -> Result<ExitCode, CommandError
     let client = args.client.connect_traced(&args.tracing).await?;
     let mut batches = Batches::open(path)?;
     let mut output = Output::open(args.output.as_deref())?;
-    let mut missing = 0_u64;
+    let (mut missing, mut unread) = (0_u64, 0_u64);
     while output.is_read {
         let keys = batches.next()?;
         if keys.is_empty() {
             break;
         }
         for (key, found) in keys.iter().zip(client.fetch_many(&keys).await) {
-            match found? {
-                Some(value) => {
+            match found {
+                Ok(Some(value)) => {
                     output.write(key)?;
                     output.write(b"\t")?;
                     output.write(&value)?;
                     output.write(b"\n")?;
                 }
-                None => {
+                Ok(None) => {
                     missing += 1;
                     output::note(format_args!("{}: not found", key.escape_ascii()));
                 }
+                Err(error) if is_of_one_object(&error) => {
+                    unread += 1;
+                    let error = error.to_string();
+                    output::note(format_args!("{}: {}", key.escape_ascii(), printable(&error)));
+                }
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -105,7 +111,15 @@ async fn get_lines(args: &GetArgs, path: &Path) -> Result<ExitCode, CommandError
     }
     client.close().await;
     output.finish()?;
-    Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if missing + unread == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether others may be read all the same: it is the store of this one that does not answer, say.
+fn is_of_one_object(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::NoReplica { .. } | ClientError::LeaseExpired | ClientError::TooLarge { .. }
+    )
 }
 
 /// Why an object that is missing may be there soon: after a planned restart nothing on a segment is

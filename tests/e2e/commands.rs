@@ -63,6 +63,26 @@ fn many_small_objects_travel_as_lines() {
 }
 
 #[test]
+fn a_store_that_is_dead_costs_its_own_lines_and_each_is_named() {
+    let pool = Pool::start(&[], 2);
+    let (lines, keys): (String, String) =
+        (0..60).map(|n| (format!("key/{n}\tvalue {n}\n"), format!("key/{n}\n"))).unzip();
+    let put = pool.command_with_input(&["put", "--lines", "-"], lines.as_bytes());
+    assert_eq!(put.status.code(), Some(0));
+    pool.stores[0].signal(libc::SIGKILL);
+    let got = pool.command_with_input(&["get", "--lines", "-"], keys.as_bytes());
+    let (found, told) = (String::from_utf8(got.stdout), String::from_utf8(got.stderr).unwrap());
+    let found: Vec<String> = found.unwrap().lines().map(str::to_owned).collect();
+    assert!(!found.is_empty() && found.len() < 60, "{} lines, {told}", found.len());
+    assert!(found.iter().all(|line| lines.contains(line.as_str())));
+    for key in keys.lines() {
+        let is_there = found.iter().any(|line| line.starts_with(&format!("{key}\t")));
+        assert!(is_there || told.contains(&format!("{key}: ")), "{key}: {told}");
+    }
+    assert_eq!(got.status.code(), Some(1));
+}
+
+#[test]
 fn a_key_of_no_length_is_refused_by_name() {
     let keys = ["", &"k".repeat(4097)];
     for command in [&["put", "KEY", "/dev/null"][..], &["get", "KEY"]] {
