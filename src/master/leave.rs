@@ -13,7 +13,7 @@ use tokio::time::{timeout, timeout_at};
 
 use super::announce::Announced;
 use super::export::{Handover, Written};
-use super::signals::{Asked, Signals};
+use super::signals::Signals;
 use crate::frontend::Context;
 use crate::frontend::mooncake::MooncakeListener;
 use crate::frontend::quic::Listener;
@@ -47,7 +47,7 @@ pub(super) async fn leave(leaving: Leaving, mut signals: Signals) -> ! {
     let dropped_before = shards_dropped();
     tokio::select! {
         () = drain(&leaving, &times) => {}
-        () = asked_again(&mut signals, times.started) => {
+        () = signals.told_again(times.started) => {
             tracing::warn!("a second signal: ended in the middle of leaving");
             end(1);
         }
@@ -220,11 +220,6 @@ fn late(detail: &str) -> ExportFailure {
     ExportFailure::new(Reason::Deadline, detail)
 }
 
-/// A second signal that is one: who tells a process and its group, as `timeout` does, tells it twice.
-async fn asked_again(signals: &mut Signals, first: Instant) {
-    while signals.next().await != Asked::Leave || first.elapsed() < DOUBLED_SIGNAL_TIME {}
-}
-
 /// When what must be over.
 struct Times {
     started: Instant,
@@ -290,9 +285,6 @@ pub(super) fn end(code: i32) -> ! {
     // SAFETY: `_exit` takes any status and touches no memory of the process.
     unsafe { libc::_exit(code) }
 }
-
-/// Sooner than a person signals again, and later than a busy machine delivers what was sent at once.
-const DOUBLED_SIGNAL_TIME: Duration = Duration::from_millis(100);
 
 /// For the note that the master leaves, and for what told that it serves to go: a disk that hangs must
 /// not keep those who wait for answers, nor cost the snapshot.

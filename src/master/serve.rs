@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mooring_actors::core::Core;
 use mooring_proto::ClientId;
@@ -211,9 +211,10 @@ async fn begin(
         () = signals.told_to_leave() => {}
         () = keep_fresh => unreachable!("it never ends"),
     }
+    let told = Instant::now();
     tokio::select! {
         () = turn_back(turning_back) => {}
-        () = signals.told_to_leave() => {
+        () = signals.told_again(told) => {
             tracing::warn!("a second signal: ended in the middle of leaving");
             end(1);
         }

@@ -1,6 +1,7 @@
 //! What the system and operators tell a process.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -47,4 +48,18 @@ impl Signals {
     pub(super) async fn told_to_leave(&mut self) {
         while self.next().await != Asked::Leave {}
     }
+
+    /// Waits until one asks again to leave, after a first one that was heard then. What comes at once
+    /// with it is the same: who tells a process and its group, as `timeout` does, tells it twice.
+    pub(super) async fn told_again(&mut self, first: Instant) {
+        loop {
+            self.told_to_leave().await;
+            if first.elapsed() >= DOUBLED_TIME {
+                return;
+            }
+        }
+    }
 }
+
+/// Sooner than a person signals again, and later than a busy machine delivers what was sent at once.
+const DOUBLED_TIME: Duration = Duration::from_millis(100);
