@@ -141,7 +141,8 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
 /// Brings the actors to rest. What still waits there is answered as restarting.
 async fn rest(leaving: &Leaving, times: &Times) -> Result<(), ExportFailure> {
     let mut phase = leaving.phase.within("quiesce");
-    let failure = match timeout_at(times.export.into(), leaving.context.core.quiesce()).await {
+    let resting = leaving.context.core.quiesce(leaving.handover.is_some());
+    let failure = match timeout_at(times.export.into(), resting).await {
         Ok(Ok(())) => {
             tracing::info!(
                 handoff_shutdown = "quiesced",

@@ -115,7 +115,7 @@ fn memory_that_is_lost_too_late_to_be_swept_rests_for_as_long_as_any_hold_of_bef
     cluster.settings.put_release_timeout_ms = 40_000;
     let mut next = cluster.restored(&handoff).expect("sound");
     next.advance(1_000);
-    next.queue.push_back(Envelope::ToShard(ShardId(0), ShardMessage::Quiesce));
+    next.queue.push_back(Envelope::ToShard(ShardId(0), ShardMessage::Quiesce { hands_over: true }));
     next.settle();
     let segment = memory(STORE, 1, 1).segment.segment;
     let unmount = next.send_pool(PoolRequest::Unmount { client: None, segment, grace_ms: 0 });
@@ -127,8 +127,8 @@ fn memory_that_is_lost_too_late_to_be_swept_rests_for_as_long_as_any_hold_of_bef
     assert!(remnants[0].whole && remnants[0].left_ms == 599_000, "{remnants:?}");
 }
 
-#[test]
-fn what_is_in_use_on_a_segment_that_is_being_swept_as_the_master_leaves_rests_with_the_next_one() {
+/// A segment is lost with something in use, and its shard has not begun to sweep it.
+fn lost_and_not_swept() -> Cluster {
     let mut cluster = Cluster::new(1);
     cluster.mount(STORE, 1, SIZE_BYTES);
     cluster.put(WRITER, b"idle", MIB).expect("there is room");
@@ -143,10 +143,30 @@ fn what_is_in_use_on_a_segment_that_is_being_swept_as_the_master_leaves_rests_wi
     };
     let place = cluster.queue.iter().position(lost).expect("the shard is told");
     cluster.deliver(place);
-    // Before the first slice of the sweep.
-    cluster.queue.push_front(Envelope::ToShard(ShardId(0), ShardMessage::Quiesce));
+    cluster
+}
+
+/// Before the first slice of the sweep.
+fn quiesce_at_once(cluster: &mut Cluster, hands_over: bool) {
+    let quiesce = ShardMessage::Quiesce { hands_over };
+    cluster.queue.push_front(Envelope::ToShard(ShardId(0), quiesce));
     cluster.deliver(0);
-    cluster.quiesce();
+    cluster.come_to_rest(hands_over);
+}
+
+#[test]
+fn a_master_that_hands_nothing_over_does_not_look_at_what_it_has_lost() {
+    let mut cluster = lost_and_not_swept();
+    quiesce_at_once(&mut cluster, false);
+    // Nobody has told the pool of any range: it would let all of the segment rest.
+    let remnants = cluster.pool.export(cluster.now).remnants;
+    assert!(matches!(&remnants[..], [all] if all.whole && all.length_bytes == SIZE_BYTES));
+}
+
+#[test]
+fn what_is_in_use_on_a_segment_that_is_being_swept_as_the_master_leaves_rests_with_the_next_one() {
+    let mut cluster = lost_and_not_swept();
+    quiesce_at_once(&mut cluster, true);
     let handoff = cluster.export();
     assert_eq!(handoff.pool.segments, []);
     let in_use: Vec<_> = handoff
@@ -167,12 +187,12 @@ fn what_is_in_use_on_a_segment_that_is_being_swept_as_the_master_leaves_rests_wi
 fn the_last_word_of_a_shard_about_a_range_abroad_is_waited_for_and_handed_over() {
     let (mut next, key, place) = with_a_range_abroad();
     let (home, (host, _)) = (next.shard_of(&key), host_of(&next, place));
-    next.queue.push_back(Envelope::ToShard(host, ShardMessage::Quiesce));
+    next.queue.push_back(Envelope::ToShard(host, ShardMessage::Quiesce { hands_over: true }));
     next.deliver(0);
     // Its readers may still read when it is removed.
     let remove = ShardRequest::Remove { force: true, batch: next.batch(&[&key]) };
     next.send_shard(home, remove);
-    next.queue.push_back(Envelope::ToShard(home, ShardMessage::Quiesce));
+    next.queue.push_back(Envelope::ToShard(home, ShardMessage::Quiesce { hands_over: true }));
     next.queue.push_back(Envelope::ToClients(ClientsMessage::Quiesce));
     let held_up = |envelope: &Envelope| matches!(envelope, Envelope::ToShard(to, ShardMessage::Peer(_)) if *to == host);
     while let Some(place) = next.queue.iter().position(|envelope| !held_up(envelope)) {
@@ -197,7 +217,9 @@ fn an_object_that_loses_a_replica_too_late_for_its_shard_is_handed_over_with_the
     let options = PutOptions { replicas: 2, ..PutOptions::default() };
     let put = put_with(&mut cluster, b"k", MIB, &options);
     assert_eq!(put.replicas.len(), 2);
-    cluster.queue.push_back(Envelope::ToShard(ShardId(0), ShardMessage::Quiesce));
+    cluster
+        .queue
+        .push_back(Envelope::ToShard(ShardId(0), ShardMessage::Quiesce { hands_over: true }));
     cluster.settle();
     let segment = memory(STORE, 2, 1).segment.segment;
     cluster.send_pool(PoolRequest::Unmount { client: None, segment, grace_ms: 0 });

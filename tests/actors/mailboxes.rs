@@ -49,7 +49,7 @@ async fn requests_that_wait_when_the_actors_come_to_rest_are_answered() {
     let waiting: Vec<_> = (0..500)
         .map(|_| core.shard(ShardId(0), None, exist(&core)).expect("there is room"))
         .collect();
-    core.quiesce().await.expect("the actors live");
+    core.quiesce(true).await.expect("the actors live");
     for answer in waiting {
         let answer = answer.await;
         assert!(

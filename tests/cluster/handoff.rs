@@ -80,11 +80,17 @@ impl RecordSink for ShardFile {
 }
 
 impl Cluster {
-    /// Brings all actors to rest; every open request is answered by then.
+    /// Brings all actors to rest for an export; every open request is answered by then.
     pub fn quiesce(&mut self) {
+        self.come_to_rest(true);
+    }
+
+    /// Brings all actors to rest; every open request is answered by then.
+    pub fn come_to_rest(&mut self, hands_over: bool) {
         self.queue.push_back(Envelope::ToClients(ClientsMessage::Quiesce));
         for number in 0..self.route.shards() {
-            self.queue.push_back(Envelope::ToShard(ShardId(number), ShardMessage::Quiesce));
+            let quiesce = ShardMessage::Quiesce { hands_over };
+            self.queue.push_back(Envelope::ToShard(ShardId(number), quiesce));
         }
         self.settle();
         assert_eq!(self.shards_at_rest, self.shards.len(), "every shard comes to rest");

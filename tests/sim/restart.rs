@@ -65,7 +65,8 @@ impl World {
         }
         self.post(End::Process, Envelope::ToClients(ClientsMessage::Quiesce));
         for number in 0..self.shards() {
-            let quiesce = Envelope::ToShard(ShardId(number), ShardMessage::Quiesce);
+            let quiesce =
+                Envelope::ToShard(ShardId(number), ShardMessage::Quiesce { hands_over: true });
             self.post(End::Process, quiesce);
         }
         Ok(())

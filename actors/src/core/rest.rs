@@ -28,14 +28,15 @@ impl Core {
     }
 
     /// Brings all actors to rest. Returns when none of them changes anything any more and no message
-    /// between them is under way. What waited is answered as restarting.
+    /// between them is under way. What waited is answered as restarting. Only after one that hands over
+    /// may anything be exported.
     ///
     /// # Errors
     /// When an actor has stopped.
-    pub async fn quiesce(&self) -> Result<(), CallError> {
+    pub async fn quiesce(&self, hands_over: bool) -> Result<(), CallError> {
         let _ = self.shared.lanes.clients.send(ClientsMessage::Quiesce);
         for shard in &self.shared.lanes.shards {
-            let _ = shard.send(ShardMessage::Quiesce);
+            let _ = shard.send(ShardMessage::Quiesce { hands_over });
         }
         let mut at_rest = Vec::with_capacity(self.shared.shards.len());
         for shard in &self.shared.shards {

@@ -31,9 +31,14 @@ pub(super) enum Rest {
 }
 
 impl Shard {
-    /// Stops: answers everything that waits, tells the pool what may still be in use on lost
-    /// segments, and changes nothing from here on.
-    pub(super) fn come_to_rest(&mut self, now: Moment, effects: &mut Vec<ShardEffect>) {
+    /// Stops: answers everything that waits, tells the pool what may still be in use on lost segments
+    /// if that is handed over, and changes nothing from here on.
+    pub(super) fn come_to_rest(
+        &mut self,
+        now: Moment,
+        hands_over: bool,
+        effects: &mut Vec<ShardEffect>,
+    ) {
         self.refuse_all_parked(&ErrorCode::Restarting.into(), effects);
         for sweep in std::mem::take(&mut self.sweeps) {
             match sweep {
@@ -42,6 +47,7 @@ impl Shard {
                 }
                 // The pool abandons its jobs when it comes to rest.
                 Sweep::Window(_) => {}
+                Sweep::Segment(_) if !hands_over => {}
                 Sweep::Segment(index) => {
                     let mount = self.segments.at(index).mount;
                     let remnants = self.remnants(now, index);
@@ -89,7 +95,7 @@ impl Shard {
             | ShardMessage::ClientLost(_)
             | ShardMessage::Continue
             | ShardMessage::Tick
-            | ShardMessage::Quiesce => {}
+            | ShardMessage::Quiesce { .. } => {}
         }
         if self.rest == Rest::PoolQuiesced && self.peers_at_rest + 1 == self.config.route.shards() {
             self.rest = Rest::Complete;

@@ -41,7 +41,11 @@ pub enum ShardMessage {
     /// What another shard says.
     Peer(PeerMessage),
     /// Come to rest: answer what waits and change nothing from here on.
-    Quiesce,
+    Quiesce {
+        /// Whether an export follows. Without one nobody asks what is in use on lost segments, and
+        /// looking for it takes the longer the more they hold.
+        hands_over: bool,
+    },
 }
 
 /// What one shard tells another: about ranges of its objects that lie in the other's spans, and about

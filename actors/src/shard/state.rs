@@ -90,8 +90,8 @@ impl Shard {
                 self.request(now, id, deadline, request, effects);
             }
             ShardMessage::Peer(message) => self.take_peer_message(now, message),
-            ShardMessage::Quiesce => {
-                self.come_to_rest(now, effects);
+            ShardMessage::Quiesce { hands_over } => {
+                self.come_to_rest(now, hands_over, effects);
                 return;
             }
             ShardMessage::Pool(order) => self.order(now, order, effects),
