@@ -5,6 +5,7 @@ mod choice;
 mod compare;
 mod eviction;
 mod fill;
+mod floor;
 mod generator;
 mod keys;
 mod lane;
@@ -29,6 +30,7 @@ use clap::{Args, Subcommand};
 use self::args::RunArgs;
 use self::eviction::EvictionArgs;
 use self::fill::FillArgs;
+use self::floor::FloorArgs;
 pub(crate) use self::keys::mix;
 use crate::command::CommandError;
 
@@ -46,6 +48,8 @@ enum What {
     Run(Box<RunArgs>),
     /// Put objects into segments without memory behind them: index, allocator and protocol at work
     Fill(Box<FillArgs>),
+    /// Answer what `run` asks for with invented places: what the transport takes alone
+    Floor(FloorArgs),
     /// Replay traces on models of caches: which share of the blocks each policy of eviction finds
     Eviction(EvictionArgs),
 }
@@ -58,6 +62,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, CommandError> {
     match &args.what {
         What::Run(args) => run::run(args),
         What::Fill(args) => fill::run(args),
+        What::Floor(args) => floor::run(args),
         What::Eviction(args) => eviction::run(args),
     }
 }

@@ -37,8 +37,9 @@ ROWS = {
     "production": "--preset production",
     "published": "--preset published",
 }
-# What a master is: its name, its transport, and whether it is the other one.
-MASTERS = {"mooring-quic": "quic", "mooring-tcp": "mooncake", "mooncake": "mooncake"}
+# What a master is: its name and its transport. The floor is none: it answers what is asked for without
+# doing it, so it shows what the transport takes alone.
+MASTERS = {"mooring-quic": "quic", "mooring-tcp": "mooncake", "mooncake": "mooncake", "floor": "quic"}
 
 
 class Master:
@@ -58,16 +59,17 @@ class Master:
             time.sleep(3)
         else:
             ready = self.home / "ready"
-            command = pin + [args.mooring, "master", "--dev", "--rpc-port", "0", "--metrics-port", "0",
-                             "--rpc-address", "127.0.0.1", "--mooncake-port", "0",
-                             "--ready-file", str(ready), *flags]
+            what = ["bench", "floor", "--listen", "127.0.0.1:0"] if name == "floor" else [
+                "master", "--dev", "--rpc-port", "0", "--metrics-port", "0", "--rpc-address",
+                "127.0.0.1", "--mooncake-port", "0"]
+            command = pin + [args.mooring, *what, "--ready-file", str(ready), *flags]
             self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=self.env)
             while not ready.exists():
                 if self.process.poll() is not None:
                     sys.exit(f"the master ended: see {self.home / 'log'}")
                 time.sleep(0.01)
             told = json.loads(ready.read_text())
-            address = told["rpc"][0] if name == "mooring-quic" else told["mooncake"]
+            address = told["rpc"][0] if MASTERS[name] == "quic" else told["mooncake"]
             address = address[0] if isinstance(address, list) else address
             self.port = int(address.rsplit(":", 1)[1])
 
@@ -116,6 +118,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="how often each row is measured")
     parser.add_argument("--seconds", type=int, default=5, help="how long each round takes")
     parser.add_argument("--keys", type=int, default=1_000_000, help="keys that are there")
+    parser.add_argument("--masters", help="names with commas between them; all if left out")
     parser.add_argument("--rows", help="names with commas between them; all if left out")
     parser.add_argument("--out", default="results.json", help="the file to write")
     parser.add_argument("--list", action="store_true", help="name the rows and end")
@@ -128,7 +131,11 @@ def main():
     unknown = [row for row in rows if row not in ROWS]
     if unknown:
         parser.error(f"--rows: there is no {unknown[0]}; --list names them")
-    masters = [name for name in MASTERS if name != "mooncake" or args.mooncake]
+    masters = args.masters.split(",") if args.masters else [
+        name for name in MASTERS if name != "mooncake" or args.mooncake]
+    unknown = [name for name in masters if name not in MASTERS]
+    if unknown:
+        parser.error(f"--masters: there is no {unknown[0]}, but {', '.join(MASTERS)}")
     results = {"machine": machine(), "keys": args.keys, "seconds": args.seconds, "rows": {}}
     for row in rows:
         found = results["rows"][row] = {"flags": ROWS[row], "pinned": row.endswith("-pinned"),

@@ -21,7 +21,7 @@ mod sessions;
 mod socket;
 pub(crate) mod transport;
 
-pub(crate) use listener::{Listener, ListenerOptions, reachable};
+pub(crate) use listener::{Listener, ListenerOptions, reachable, server_config};
 pub(crate) use probe::Probe;
 pub(crate) use roles::Roles;
 pub(crate) use socket::{bind, describe_buffers, discard_waiting};

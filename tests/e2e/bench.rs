@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{MOORING, Master, free_port, run};
+use crate::harness::{MOORING, Master, Process, free_port, run};
 use crate::mooncake::client;
 
 /// What reaches the master over a protocol.
@@ -119,4 +119,22 @@ fn two_masters_take_turns_and_are_compared() {
         assert!(master["median"]["master_resident_bytes"].as_f64().unwrap() > 0.0);
     }
     assert!(figures["ratio"]["keys_per_s"].as_f64().unwrap() > 0.0, "{figures}");
+}
+
+#[test]
+fn a_floor_answers_each_operation_of_a_load_and_does_nothing_for_it() {
+    let floor = Process::serving(&["bench", "floor", "--listen", "127.0.0.1:0"]);
+    let ready = floor.ready();
+    let address = ready["rpc"][0].as_str().unwrap();
+    let whom = ["--master", address, "--pin-sha256", ready["cert_sha256"].as_str().unwrap()];
+    for operation in ["put", "get", "exist", "match-prefix", "remove", "mixed", "churn", "fill"] {
+        let load = ["bench", "run", "--operation", operation, "--keys", "10000", "--batch", "64"];
+        let short = ["--warm-up", "100ms", "--duration", "300ms", "--json"];
+        let output = run(&[&load[..], &whom, &short].concat());
+        assert!(output.status.success(), "{operation}: {output:?}");
+        let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+        check(&figures);
+        assert_eq!(figures["missing"], 0, "{figures}");
+        assert_eq!(figures["master"]["objects"], Value::Null, "nothing is kept: {figures}");
+    }
 }

@@ -194,7 +194,14 @@ fn outward_address() -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip())
 }
 
-fn server_config(tls: &ServerTls, client_ttl: Duration) -> Result<ServerConfig, TlsError> {
+/// What connections of clients with this TTL are taken with.
+///
+/// # Errors
+/// If the key is not that of the certificate.
+pub(crate) fn server_config(
+    tls: &ServerTls,
+    client_ttl: Duration,
+) -> Result<ServerConfig, TlsError> {
     let mut config = ServerConfig::with_crypto(tls.quic(ALPN_MASTER)?);
     config
         .transport_config(Arc::new(transport::server_transport(client_ttl, REQUESTS_MAX)))
