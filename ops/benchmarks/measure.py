@@ -23,7 +23,7 @@ import tempfile
 import time
 
 # Pinned rows give the master one core and the load the other, as where the two are on machines of
-# their own; the others share all cores.
+# their own; with one core they share that; the others share all cores.
 ROWS = {
     "put-64": "--operation put --batch 64 --connections 2 --in-flight 4",
     "get-128": "--operation get --batch 128 --connections 2 --in-flight 4",
@@ -31,6 +31,8 @@ ROWS = {
     "exist-128": "--operation exist --batch 128 --connections 2 --in-flight 4",
     "get-1-pinned": "--operation get --batch 1 --connections 1 --in-flight 1",
     "get-128-pinned": "--operation get --batch 128 --connections 1 --in-flight 1",
+    "put-64-one-core": "--operation put --batch 64 --connections 2 --in-flight 4",
+    "get-128-one-core": "--operation get --batch 128 --connections 2 --in-flight 4",
     "hot-key": "--operation get --batch 1 --connections 2 --in-flight 16 --distribution hot",
     "zipf-128": "--operation get --batch 128 --connections 2 --in-flight 4 --distribution zipf",
     "churn-64": "--operation churn --batch 64 --connections 2 --in-flight 4",
@@ -45,11 +47,11 @@ MASTERS = {"mooring-quic": "quic", "mooring-tcp": "mooncake", "mooncake": "moonc
 class Master:
     """A master of its own ports and files, ended without ado."""
 
-    def __init__(self, name, args, pinned, flags=()):
+    def __init__(self, name, args, core, flags=()):
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="mooring-bench-"))
         self.env = dict(os.environ, HOME=str(self.home), XDG_STATE_HOME=str(self.home),
                         XDG_RUNTIME_DIR=str(self.home))
-        pin = ["taskset", "-c", "1"] if pinned else []
+        pin = ["taskset", "-c", core] if core else []
         self.log = open(self.home / "log", "w")
         if name == "mooncake":
             self.port = args.port
@@ -80,12 +82,19 @@ class Master:
         shutil.rmtree(self.home, ignore_errors=True)
 
 
+def pinned(row):
+    """What the row says of cores, for people."""
+    if row.endswith("-pinned"):
+        return "master and load pinned to a core each"
+    return "master and load pinned to one core" if row.endswith("-one-core") else ""
+
+
 def run_row(args, row, name):
     """One round of one row on one master: the JSON of the load generator, or why there is none."""
-    pinned = row.endswith("-pinned")
-    master = Master(name, args, pinned)
+    core = "1" if row.endswith("-pinned") else "0" if row.endswith("-one-core") else None
+    master = Master(name, args, core)
     try:
-        command = ["taskset", "-c", "0"] if pinned else []
+        command = ["taskset", "-c", "0"] if core else []
         command += [args.mooring, "bench", "run", "--master", f"127.0.0.1:{master.port}",
                     "--transport", MASTERS[name], "--master-pid", str(master.process.pid), "--json",
                     *ROWS[row].split()]
@@ -138,7 +147,7 @@ def main():
         parser.error(f"--masters: there is no {unknown[0]}, but {', '.join(MASTERS)}")
     results = {"machine": machine(), "keys": args.keys, "seconds": args.seconds, "rows": {}}
     for row in rows:
-        found = results["rows"][row] = {"flags": ROWS[row], "pinned": row.endswith("-pinned"),
+        found = results["rows"][row] = {"flags": ROWS[row], "pinned": pinned(row),
                                         "masters": {name: [] for name in masters}}
         for number in range(args.rounds):
             for name in masters:

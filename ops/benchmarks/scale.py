@@ -28,6 +28,11 @@ DRAWINGS = [
     ("scale-exit.svg", "seconds from SIGTERM to the end, without a handoff", "exit_s"),
 ]
 
+# Objects of 256 KiB that one segment of the usual 675 GiB has room for.
+SEGMENT_KEYS = 675 * 4096
+# More than are put while puts are measured, so that none takes the place of another.
+NEW_KEYS_MAX = 30_000_000
+
 
 def measure(args, keys):
     """One number of objects."""
@@ -35,7 +40,7 @@ def measure(args, keys):
     filler = None
     try:
         began = time.monotonic()
-        filler = master.fill(keys)
+        filler = master.fill(keys, "--segments", -(-(keys + NEW_KEYS_MAX) // SEGMENT_KEYS))
         filled_s = time.monotonic() - began
         resident = status_bytes(master.process.pid, "VmRSS")
         seconds = f"{args.seconds}s"
@@ -43,8 +48,8 @@ def measure(args, keys):
             "--operation", "get", "--no-fill", "--keys", keys, "--batch", 128, "--connections", 2,
             "--duration", seconds))
         puts = figures_of(master.bench(
-            "--operation", "put", "--keys", keys, "--seed", 1, "--batch", 64, "--connections", 2,
-            "--duration", seconds))
+            "--operation", "put", "--segments", 0, "--keys", keys, "--seed", 1, "--batch", 64,
+            "--connections", 2, "--duration", seconds))
         return {
             "fill_mkeys_per_s": keys / filled_s / 1e6,
             "resident_bytes_per_object": resident / keys,

@@ -47,7 +47,7 @@ def main():
           f"{results['seconds']} s a round; medians.\n")
     for row, found in results["rows"].items():
         print(f"### {row}\n\n`mooring bench run {found['flags']}`"
-              f"{', master and load pinned to a core each' if found['pinned'] else ''}\n")
+              f"{', ' + found['pinned'] if found['pinned'] else ''}\n")
         print("| master | rounds | " + " | ".join(name for name, _ in COLUMNS) + " |")
         print("| --- |" + " ---: |" * (len(COLUMNS) + 1))
         for name, rounds in found["masters"].items():

@@ -25,6 +25,7 @@ mod replicas;
 mod reuse;
 mod segments;
 mod sizes;
+mod space;
 mod sweeps;
 mod upserts;
 mod without_tokens;
