@@ -12,7 +12,7 @@ use mooring_proto::message::object::{
     ValidateRequest,
 };
 use mooring_proto::message::segment::SegmentTableRequest;
-use mooring_proto::message::session::{Attention, PingRequest, VERSION, VERSION_MIN};
+use mooring_proto::message::session::{Attention, HelloRequest, PingRequest, VERSION, VERSION_MIN};
 use mooring_proto::{ErrorCode, Refusal, close};
 use quinn::{ConnectionError, VarInt};
 use tokio::sync::Semaphore;
@@ -67,28 +67,70 @@ async fn a_version_that_the_master_does_not_speak_is_refused_with_both_named() {
 }
 
 #[tokio::test]
-async fn a_request_before_the_hello_closes_the_connection() {
+async fn whatever_comes_before_the_hello_is_told_of_it_and_closes_the_connection() {
     let master = Master::start(&[]);
-    let peer = Peer::silent(&master).await;
-    let answer = peer.send(&encode_request(&ping(), 0, None).unwrap()).await;
-    if answer != Answer::Closed {
-        assert_eq!(answer.error().code, ErrorCode::HelloRequired);
+    let (ping_kind, too_large) = (Kind::Ping as u16, u32::try_from(FRAME_BYTES_MAX + 1).unwrap());
+    let cases = [
+        ("a ping", encode_request(&ping(), 0, None).unwrap()),
+        ("an unknown kind", header(999, 0).to_vec()),
+        ("kind 0", header(0, 0).to_vec()),
+        ("a kind of stores", header(Kind::ReadRange as u16, 0).to_vec()),
+        ("a ping over the limit", header(ping_kind, too_large).to_vec()),
+        ("half a ping", [&header(ping_kind, 9)[..], b"abc"].concat()),
+    ];
+    for (what, frame) in cases {
+        let (error, reason) = refused_at_once(&master, &frame, close::PROTOCOL, what).await;
+        assert!(error.is_none_or(|it| it == ErrorCode::HelloRequired), "{what}: {error:?}");
+        assert!(reason.contains("no hello"), "{what}: {reason}");
     }
-    let (code, reason) = peer.closed().await;
-    assert_eq!(code, u64::from(close::PROTOCOL));
-    assert!(reason.contains("hello"), "{reason}");
 }
 
 #[tokio::test]
-async fn a_hello_that_cannot_be_decoded_closes_the_connection() {
+async fn a_hello_that_cannot_be_read_closes_the_connection() {
+    let master = Master::start(&[]);
+    let hello_kind = Kind::Hello as u16;
+    let too_large = u32::try_from(FRAME_BYTES_MAX + 1).unwrap();
+    let mut no_text = encode_request(&hello(VERSION_MIN, VERSION), 0, None).unwrap();
+    let name = no_text.windows(6).position(|bytes| bytes == b"a test").unwrap();
+    no_text[name] = 0xff;
+    let long_name = HelloRequest { name: "n".repeat(256), ..hello(VERSION_MIN, VERSION) };
+    let cases = [
+        ("no text", no_text, ErrorCode::Malformed),
+        ("a long name", encode_request(&long_name, 0, None).unwrap(), ErrorCode::TooLarge),
+        ("half", [&header(hello_kind, 9)[..], b"abc"].concat(), ErrorCode::Malformed),
+        ("garbage", [&header(hello_kind, 3)[..], b"abc"].concat(), ErrorCode::Malformed),
+        ("nothing", Vec::new(), ErrorCode::Malformed),
+        ("over the limit", header(hello_kind, too_large).to_vec(), ErrorCode::TooLarge),
+    ];
+    for (what, frame, code) in cases {
+        let (error, reason) = refused_at_once(&master, &frame, close::PROTOCOL, what).await;
+        assert!(error.is_none_or(|it| it == code), "{what}: {error:?}");
+        assert!(!reason.is_empty(), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_gives_its_hello_up_has_its_connection_closed() {
     let master = Master::start(&[]);
     let peer = Peer::silent(&master).await;
-    let frame = [&header(Kind::Hello as u16, 3)[..], b"abc"].concat();
-    let answer = peer.send(&frame).await;
-    if answer != Answer::Closed {
-        assert_eq!(answer.error().code, ErrorCode::Malformed);
-    }
-    assert_eq!(peer.closed().await.0, u64::from(close::PROTOCOL));
+    let (mut send, _receive) = peer.send_unfinished(&header(Kind::Hello as u16, 30)).await;
+    send.reset(VarInt::from_u32(0)).unwrap();
+    assert_eq!(peer.closed().await, (u64::from(close::NORMAL), String::new()));
+}
+
+/// The error of the answer, unless the close has overtaken it, and the reason of the close.
+async fn refused_at_once(
+    master: &Master,
+    first: &[u8],
+    code: u32,
+    what: &str,
+) -> (Option<ErrorCode>, String) {
+    let peer = Peer::silent(master).await;
+    let answer = peer.send(first).await;
+    let error = (answer != Answer::Closed).then(|| answer.error().code);
+    let (closed, reason) = peer.closed().await;
+    assert_eq!(closed, u64::from(code), "{what}: {reason}");
+    (error, reason)
 }
 
 /// R49.

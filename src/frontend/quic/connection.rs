@@ -118,9 +118,10 @@ async fn greet(
             let (stream, kind) = (Some(send), Kind::Hello as u16);
             return Err(Some(HelloRefusal { stream, kind, code: close::TIMEOUT, error }));
         }
-        Err(Unread::Refused { kind_number, error, .. }) => {
-            let stream = Some(send);
-            let code = close_code(&error);
+        Err(Unread::Refused { kind_number, error, close }) => {
+            let is_framed = close.is_none();
+            let error = if is_framed { in_place_of_hello(kind_number, error) } else { error };
+            let (stream, code) = (Some(send), close_code(&error));
             return Err(Some(HelloRefusal { stream, kind: kind_number, code, error }));
         }
     };
@@ -172,12 +173,26 @@ impl Shared {
 
 fn check_hello(request: &Request) -> Result<(HelloRequest, u16), WireError> {
     if request.kind != Kind::Hello {
-        let text = format!("the first request is {:?}", request.kind);
-        return Err(WireError::new(ErrorCode::HelloRequired, text));
+        return Err(hello_required(&format!("{:?}", request.kind)));
     }
     let hello: HelloRequest = frame::decode_request(&request.body)?;
     let version = hello.negotiate()?;
     Ok((hello, version))
+}
+
+/// What is wrong with a first request that was framed well and refused before it was whole: above all
+/// that it is no hello. A peer that is told of its kind or its length would try again without one.
+fn in_place_of_hello(kind_number: u16, error: WireError) -> WireError {
+    let is_unknown = error.code == ErrorCode::UnknownKind;
+    match Kind::from_number(kind_number) {
+        None if is_unknown => hello_required(&format!("of the unknown kind {kind_number}")),
+        Some(kind) if kind != Kind::Hello => hello_required(&format!("{kind:?}")),
+        _ => error,
+    }
+}
+
+fn hello_required(instead: &str) -> WireError {
+    WireError::new(ErrorCode::HelloRequired, format!("no hello, the first request is {instead}"))
 }
 
 fn close_code(error: &WireError) -> u32 {
