@@ -76,8 +76,11 @@ pub(super) fn read(arguments: &[String], master: &MasterFlags) -> Line {
         if name == "version" {
             return Line::Version;
         }
-        if name == CHECK && value.is_none() {
-            settings.is_check = true;
+        if let Some(is_check) = check(&name, value.as_deref()) {
+            match is_check {
+                Ok(is_check) => settings.is_check = is_check,
+                Err(error) => settings.refused.push(error.to_string()),
+            }
             continue;
         }
         match setting(name, value, &mut rest, master) {
@@ -86,6 +89,15 @@ pub(super) fn read(arguments: &[String], master: &MasterFlags) -> Line {
         }
     }
     Line::Run(settings)
+}
+
+/// Whether the switch of this binary's own is on; `None` if this is another flag.
+fn check(name: &str, value: Option<&str>) -> Option<Result<bool, CommandError>> {
+    if name.strip_prefix("no") == Some(CHECK) {
+        return Some(Ok(false));
+    }
+    let value = value.unwrap_or("true");
+    (name == CHECK).then(|| values::checked_switch(name, value).map(|text| text == "true"))
 }
 
 fn setting<'a>(
@@ -227,6 +239,22 @@ mod tests {
             let refused = run(text).refused;
             assert!(refused.len() == 1 && refused[0].contains(part), "{text}: {refused:?}");
         }
+    }
+
+    #[test]
+    fn the_switch_that_asks_for_a_check_is_a_switch_like_any_other() {
+        for (text, is_check) in [
+            ("--check_flags", true),
+            ("--check-flags=yes", true),
+            ("--check_flags=false", false),
+            ("--nocheck_flags", false),
+            ("--check_flags --check_flags=0", false),
+        ] {
+            let settings = run(text);
+            assert_eq!(settings, Settings { is_check, ..Settings::default() }, "{text}");
+        }
+        let refused = run("--check_flags=maybe").refused;
+        assert!(refused.len() == 1 && refused[0].contains("'check_flags'"), "{refused:?}");
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub(super) fn plan(line: Settings, master: &MasterFlags) -> Plan {
         }),
         None => FileSettings::default(),
     };
+    let is_file_refused = !file.refused.is_empty();
     plan.refused.extend(file.refused);
     for key in file.unknown {
         plan.ineffective.push(Ineffective { name: format!("{key} (unknown)"), why: UNKNOWN });
@@ -67,6 +68,9 @@ pub(super) fn plan(line: Settings, master: &MasterFlags) -> Plan {
     for (name, error) in mapping.refused {
         plan.works.retain(|setting| !setting.starts_with(&format!("{name}=")));
         plan.refused.push(error.to_string());
+    }
+    if is_file_refused {
+        plan.works.retain(|setting| !setting.starts_with("config_path="));
     }
     plan.works.extend(passed_on_flags.iter().map(|flag| flag[2..].to_owned()));
     plan.flags = mapping.flags;

@@ -199,6 +199,19 @@ fn everything_that_is_refused_is_told_at_once_and_does_not_count_as_working() {
         assert_eq!(found, 1, "{part}: {:?}", plan.refused);
     }
     assert_eq!(plan.refused.len(), parts.len());
-    assert_eq!(plan.works, ["client_ttl=7".to_owned(), file[2..].to_owned()]);
+    assert_eq!(plan.works, ["client_ttl=7"]);
     assert_eq!(names(&plan), ["max_threads"]);
+}
+
+#[test]
+fn a_file_that_is_refused_does_not_stand_among_what_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let (missing, wrong) = (folder.path().join("missing.json"), folder.path().join("wrong.json"));
+    std::fs::write(&wrong, r#"{"rpc_port": "x"}"#).unwrap();
+    for path in [missing, wrong] {
+        let file = format!("--config_path={}", path.display());
+        let plan = plan_of(&[&file, "--client_ttl=7"]);
+        assert_eq!(plan.works, ["client_ttl=7"]);
+        assert!(plan.refused.len() == 1 && plan.refused[0].starts_with(&file), "{plan:?}");
+    }
 }
