@@ -23,6 +23,7 @@ use crate::command::rm::{self, RmArgs};
 use crate::command::stats::{self, StatsArgs};
 use crate::config::{self, Applied, ConfigFile};
 use crate::demo::{self, DemoArgs};
+use crate::descriptors::{self, COMMAND_FILES_MIN, MASTER_FILES_MIN};
 use crate::logging::{self, LogArgs, Subject};
 use crate::master::{self, MasterArgs};
 use crate::mooncake_master;
@@ -249,6 +250,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, CommandError> {
     if command.log_subject() != Subject::Server {
         signals::leave_to_system();
     }
+    descriptors::require(command.files_min())?;
     match command {
         Command::Master(args) => master::run(args),
         Command::MooncakeMaster(args) => run_mooncake_master(&args.flags),
@@ -278,6 +280,16 @@ fn print_reference(subject: ReferenceSubject) -> Result<ExitCode, CommandError> 
 }
 
 impl Command {
+    /// How many files it opens at least, beside those that it was started with.
+    fn files_min(&self) -> usize {
+        match self {
+            Command::Master(_) => MASTER_FILES_MIN,
+            // It calls the master with other flags; these open none.
+            Command::MooncakeMaster(_) | Command::Config(_) | Command::Reference(_) => 0,
+            _ => COMMAND_FILES_MIN,
+        }
+    }
+
     fn log_subject(&self) -> Subject {
         match self {
             Command::Master(_) | Command::MooncakeMaster(_) | Command::Store(_) => Subject::Server,

@@ -3,7 +3,12 @@
 //! A process without a descriptor left can accept nobody, not even a probe, and write no snapshot. So
 //! clients, who may be many, get what the others leave.
 
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::command::CommandError;
 
 /// What each listener may have open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +34,36 @@ impl Shares {
         let left = open_max.saturating_sub(own).saturating_sub(4 * pages);
         Shares { mooncake: left.clamp(1, MOONCAKE_MAX), pages }
     }
+}
+
+/// Checks that so many more files can be opened. What is short of them later fails wherever it happens
+/// to be, and where a library opens them, with a panic.
+///
+/// # Errors
+/// A failure that names the limit.
+pub(crate) fn require(files: usize) -> Result<(), CommandError> {
+    if open_at_once(files).is_ok() {
+        return Ok(());
+    }
+    let open_max = raise();
+    open_at_once(files).map_err(|(opened, error)| {
+        CommandError::Failed(format!(
+            "too few files may be open: the limit is {open_max} (`ulimit -n`), {files} more are needed \
+             and {opened} can be opened: {error}"
+        ))
+    })
+}
+
+/// Opens so many and closes them again; else says how many could be opened.
+fn open_at_once(files: usize) -> Result<(), (usize, io::Error)> {
+    let mut open: Vec<OwnedFd> = Vec::with_capacity(files);
+    while open.len() < files {
+        match io::stderr().as_fd().try_clone_to_owned() {
+            Ok(file) => open.push(file),
+            Err(error) => return Err((open.len(), error)),
+        }
+    }
+    Ok(())
 }
 
 /// Raises the limit as far as the system lets this process; gives what it is then.
@@ -58,6 +93,12 @@ const OWN_MAX: usize = 256;
 
 /// Of a master with one shard, at rest and while it is probed, without a snapshot.
 const OWN_MIN: usize = 27;
+
+/// What a master opens beside the three that every process has.
+pub(crate) const MASTER_FILES_MIN: usize = OWN_MIN - 3;
+
+/// What every other command opens: a runtime, with its wake-ups and its ear for signals, and a socket.
+pub(crate) const COMMAND_FILES_MIN: usize = 10;
 
 #[cfg(test)]
 mod tests {

@@ -2,21 +2,51 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::harness::{MOORING, Master, PATIENCE, Process, page_at};
 
-/// A master that may have only so many files open.
-fn limited(open_max: u32, flags: &[&str]) -> Process {
+/// A command that may have only so many files open.
+fn with_files(open_max: u32, arguments: &[&str]) -> Command {
     let mut shell = Command::new("sh");
     let start = format!("ulimit -n {open_max}; exec \"$0\" \"$@\"");
-    shell.args(["-c", &start, MOORING, "master", "--dev", "--rpc-port", "0"]);
-    shell.args(["--metrics-port", "0"]).args(flags);
+    shell.args(["-c", &start, MOORING]).args(arguments);
+    shell
+}
+
+/// A master that may have only so many files open.
+fn limited(open_max: u32, flags: &[&str]) -> Process {
+    let to_any_port = ["master", "--dev", "--rpc-port", "0", "--metrics-port", "0"];
+    let shell = with_files(open_max, &[&to_any_port[..], flags].concat());
     let mut process = Process::spawn(shell);
     let ready = process.ready_path();
     process.wait_until("it serves", || ready.exists());
     process
+}
+
+#[test]
+fn where_too_few_files_may_be_open_the_limit_is_named_and_nothing_panics() {
+    let master = ["master", "--dev", "--rpc-port", "0", "--metrics-port", "0"];
+    let client = ["stats", "--dev", "--pin-sha256", &"0".repeat(64), "--master", "127.0.0.1:1"];
+    let client = [&client[..], &["--timeout", "1s"]].concat();
+    for open_max in 6..27 {
+        let output = with_files(open_max, &master).stdin(Stdio::null()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{open_max}: {error}");
+        let named = format!("the limit is {open_max} (`ulimit -n`), 24 more are needed");
+        assert!(error.contains(&named), "{open_max}: {error}");
+        assert_eq!(error.lines().count(), 1, "{open_max}: {error}");
+    }
+    // There is no master, so that a client fails in any case, and never by a panic.
+    for open_max in 6..20 {
+        let output = with_files(open_max, &client).stdin(Stdio::null()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{open_max}: {error}");
+        let is_limit = error.contains(&format!("the limit is {open_max} (`ulimit -n`)"));
+        assert!(is_limit || open_max >= 13, "{open_max}: {error}");
+        assert!(!error.contains("panicked"), "{open_max}: {error}");
+    }
 }
 
 #[test]
