@@ -9,6 +9,7 @@ use std::io::IsTerminal;
 use std::sync::{LazyLock, OnceLock};
 
 use clap::{Args, ValueEnum};
+use tracing::Level;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -93,7 +94,7 @@ pub(crate) fn levels() -> Option<String> {
     LEVELS.get()?.handle.with_current(EnvFilter::to_string).ok()
 }
 
-/// Logs by other directives from now on, or with `None` by those of the start.
+/// Logs by other directives from now on, or with `None` by those of the start, and says so in the log.
 ///
 /// # Errors
 /// What cannot be understood; then nothing changes.
@@ -102,8 +103,51 @@ pub(crate) fn set_levels(directives: Option<&str>) -> Result<(), String> {
     let directives = directives.unwrap_or(&levels.at_start);
     check_level(directives)?;
     let filter = EnvFilter::try_new(directives).map_err(|error| error.to_string())?;
-    levels.handle.reload(filter).map_err(|error| error.to_string())
+    let change = Change { before: self::levels().unwrap_or_default(), after: filter.to_string() };
+    // The line is of no use where nobody sees it: it stands before a change that would hide it.
+    let is_told = change.tell_before(&filter);
+    levels.handle.reload(filter).map_err(|error| error.to_string())?;
+    if !is_told {
+        change.tell_after();
+    }
+    Ok(())
 }
+
+/// Of what is logged.
+struct Change {
+    before: String,
+    after: String,
+}
+
+impl Change {
+    /// Tells it if it shows now and may not show later; gives whether it was told.
+    fn tell_before(&self, next: &EnvFilter) -> bool {
+        let may_show_later = next.max_level_hint().is_none_or(|most| most >= LevelFilter::INFO);
+        if tracing::enabled!(Level::INFO) {
+            self.tell();
+        } else if !may_show_later && tracing::enabled!(Level::WARN) {
+            self.tell_louder();
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn tell_after(&self) {
+        if tracing::enabled!(Level::INFO) { self.tell() } else { self.tell_louder() }
+    }
+
+    fn tell(&self) {
+        tracing::info!(before = %self.before, after = %self.after, "{CHANGED}");
+    }
+
+    /// Between levels that show no INFO.
+    fn tell_louder(&self) {
+        tracing::warn!(before = %self.before, after = %self.after, "{CHANGED}");
+    }
+}
+
+const CHANGED: &str = "what is logged was changed over the admin page";
 
 /// Writes how many lines were left out since this was written last.
 pub(crate) fn tell_left_out() {

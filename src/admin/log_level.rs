@@ -41,13 +41,8 @@ fn change(peer: SocketAddr, directives: Option<&str>) -> Response {
         let text = "only from the machine of the master\n";
         return (StatusCode::FORBIDDEN, text).into_response();
     }
-    let before = logging::levels();
     match logging::set_levels(directives) {
-        Ok(()) => {
-            let now = logging::levels();
-            tracing::warn!(?before, ?now, "what is logged was changed over the admin pages");
-            format!("{}\n", now.unwrap_or_default()).into_response()
-        }
+        Ok(()) => format!("{}\n", logging::levels().unwrap_or_default()).into_response(),
         Err(text) => (StatusCode::BAD_REQUEST, format!("{text}\n")).into_response(),
     }
 }

@@ -253,6 +253,29 @@ fn what_is_logged_can_be_changed_and_goes_back_to_what_it_was() {
 }
 
 #[test]
+fn each_change_of_what_is_logged_leaves_one_line_that_shows() {
+    let master = Master::start(&["--log-level", "info"]);
+    let changes = [
+        ("info", "warn", "INFO"),
+        ("warn", "error", "WARN"),
+        ("error", "warn", "WARN"),
+        ("warn", "mooring=debug", "INFO"),
+        ("mooring=debug", "off", "INFO"),
+    ];
+    for (_, after, _) in changes {
+        assert_eq!(change_log(&master, "PUT", after).0, 200);
+    }
+    let log = master.process.log();
+    let told = log.lines().filter(|line| line.contains("what is logged was changed"));
+    let told: Vec<Value> = told.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |line: &Value, name: &str| line[name].as_str().unwrap().to_owned();
+    let told: Vec<_> =
+        told.iter().map(|it| (of(it, "before"), of(it, "after"), of(it, "level"))).collect();
+    let expected = changes.map(|it| (it.0.to_owned(), it.1.to_owned(), it.2.to_owned()));
+    assert_eq!(told, expected, "{log}");
+}
+
+#[test]
 fn a_line_that_repeats_itself_is_held_back_and_counted() {
     let mut master = Master::start(&["--slow-request-ms", "1", "--mooncake-port", "0"]);
     let mut client = Client::connect(&master);
