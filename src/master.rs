@@ -59,8 +59,8 @@ pub(crate) fn check(args: &MasterArgs) -> Result<Option<String>, CommandError> {
 /// Arguments before anything is opened; a failure if certificates or ports are of no use.
 pub(crate) fn run(args: &MasterArgs) -> Result<ExitCode, CommandError> {
     let options = MasterOptions::new(args)?;
-    telemetry::start(&args.telemetry, "mooring", |reason| {
-        tracing::warn!(reason, "a variable makes no sense: nothing is sent of what it is about");
+    telemetry::start(&args.telemetry, "mooring", |reason, outcome| {
+        tracing::warn!(reason, "a variable makes no sense: {outcome}");
     })?;
     let opened = Opened::new(&options)?;
     let failed = |error| CommandError::failed("cannot start the runtime", error);

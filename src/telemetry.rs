@@ -57,14 +57,14 @@ static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Starts to send, if the arguments or variables say where to. `service` is the name, if no variable
 /// gives another one. A variable that makes no sense is warned of and costs what it is about: it may be
-/// there for other programs. `warn` is given each of them once.
+/// there for other programs. `warn` is given each of them once, with what becomes of it.
 ///
 /// # Errors
 /// Arguments that make no sense.
 pub(crate) fn start(
     args: &TelemetryArgs,
     service: &'static str,
-    warn: fn(&str),
+    warn: fn(&str, &str),
 ) -> Result<(), CommandError> {
     LazyLock::force(&STARTED);
     let variable =
@@ -73,18 +73,22 @@ pub(crate) fn start(
         return Ok(());
     }
     let mut told = Vec::new();
+    let mut tell = |text: String, outcome| {
+        // What is said of all signals is wrong with each.
+        if !told.contains(&text) {
+            warn(&text, outcome);
+            told.push(text);
+        }
+    };
     let mut line = |signal| {
-        let line =
-            Target::new(args, signal, variable).and_then(|target| target.map(line_to).transpose());
-        match line {
+        let target = Target::new(args, signal, variable);
+        let left_out = target.iter().flatten().flat_map(|target| target.left_out.clone());
+        left_out.for_each(|text| tell(text, PART_LEFT_OUT));
+        match target.and_then(|target| target.map(line_to).transpose()) {
             Ok(line) => Ok(line),
             Err(Refused { text, is_of_variable: false }) => Err(CommandError::Arguments(text)),
             Err(Refused { text, .. }) => {
-                // What is said of all signals is wrong with each.
-                if !told.contains(&text) {
-                    warn(&text);
-                    told.push(text);
-                }
+                tell(text, NOTHING_SENT);
                 Ok(None)
             }
         }
@@ -93,6 +97,8 @@ pub(crate) fn start(
     if traces.is_none() && metrics.is_none() {
         return Ok(());
     }
+    let of_resource = encode::left_out_of_resource(|name| std::env::var_os(name));
+    of_resource.into_iter().for_each(|text| tell(text, PART_LEFT_OUT));
     let (queue, items) = Queue::new(&OUTCOMES);
     let (orders, to_do) = mpsc::unbounded_channel();
     let (leaving, leaves) = watch::channel(false);
@@ -123,6 +129,12 @@ pub(crate) fn start(
     let _ = TELEMETRY.set(telemetry);
     Ok(())
 }
+
+/// What becomes of a variable that makes no sense.
+const NOTHING_SENT: &str = "nothing is sent of what it is about";
+
+/// What becomes of one that makes sense but for a part.
+const PART_LEFT_OUT: &str = "that part is left out";
 
 fn line_to(target: Target) -> Result<Line, Refused> {
     let is_named = target.certificate.is_some();

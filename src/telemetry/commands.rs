@@ -15,6 +15,7 @@ use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, Span, SpanData, SpanP
 use super::queue::{Item, Queue};
 use super::{TelemetryArgs, start, traces};
 use crate::command::CommandError;
+use crate::command::table::printable;
 use crate::output;
 
 /// How a client command is traced.
@@ -37,7 +38,9 @@ impl TracingArgs {
         config.trace_parent = self.parent();
         config.trace_ratio = self.telemetry.trace_ratio;
         // Warnings of the log are not shown to who runs a command.
-        let warn = |text: &str| output::note(format_args!("warning: nothing is sent: {text}"));
+        let warn = |text: &str, outcome: &str| {
+            output::note(format_args!("warning: {outcome}: {}", printable(text)));
+        };
         start(&self.telemetry, "mooring-client", warn)?;
         if let Some((queue, _)) = traces() {
             let provider = SdkTracerProvider::builder()

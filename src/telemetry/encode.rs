@@ -1,5 +1,6 @@
 //! The messages of OTLP, from what is known here.
 
+use std::ffi::OsString;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use mooring_proto::frame::TraceContext;
@@ -40,6 +41,7 @@ impl Sender {
             attributes.attributes.0.retain(|it| it.key != "service.name");
             attributes.attributes.0.push(text("service.name", service));
         }
+        attributes.attributes.0.retain(|it| !it.key.is_empty());
         let schema_url = attributes.schema_url.unwrap_or_default();
         let attributes = attributes.attributes.0;
         Sender { resource: Resource { attributes, ..Resource::default() }, schema_url }
@@ -74,6 +76,31 @@ impl Sender {
         self.resource.clone()
     }
 }
+
+/// What variables say of who sends that is of no use, each with the name of its variable. `variable`
+/// looks one up.
+pub(super) fn left_out_of_resource(variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
+    let mut left_out = Vec::new();
+    for name in [SERVICE_NAME, ATTRIBUTES] {
+        if variable(name).is_some_and(|value| value.to_str().is_none()) {
+            left_out.push(format!("{name} is not UTF-8"));
+        }
+    }
+    let attributes = variable(ATTRIBUTES).and_then(|value| value.into_string().ok());
+    let attributes = attributes.unwrap_or_default();
+    let is_pair =
+        |entry: &str| entry.split_once('=').is_some_and(|(key, _)| !key.trim().is_empty());
+    let entries = attributes.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    let wrong: Vec<&str> = entries.filter(|entry| !is_pair(entry)).collect();
+    if !wrong.is_empty() {
+        left_out.push(format!("{ATTRIBUTES}: allowed is NAME=VALUE, and not {}", wrong.join(", ")));
+    }
+    left_out
+}
+
+const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
+
+const ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
 /// What the instruments belong to.
 pub(super) fn scope() -> InstrumentationScope {
@@ -181,10 +208,31 @@ const UNNAMED: &str = "unknown_service";
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use std::time::Duration;
 
     use super::*;
     use crate::telemetry::sampler::new_trace;
+
+    #[test]
+    fn what_variables_say_of_the_sender_that_is_of_no_use_is_told() {
+        let told = |name: &'static str, value: &[u8]| {
+            let value = OsStr::from_bytes(value).to_owned();
+            left_out_of_resource(|it| (it == name).then(|| value.clone()))
+        };
+        for good in ["", "a=b", "a=b,c=", "a=b, c=d,", "a=b=c"] {
+            assert_eq!(told(ATTRIBUTES, good.as_bytes()), [""; 0], "{good}");
+        }
+        let of_no_use = told(ATTRIBUTES, b"a=b,oops,=c, d");
+        assert_eq!(
+            of_no_use,
+            ["OTEL_RESOURCE_ATTRIBUTES: allowed is NAME=VALUE, and not oops, =c, d"]
+        );
+        assert_eq!(told(ATTRIBUTES, b"a=\xff"), ["OTEL_RESOURCE_ATTRIBUTES is not UTF-8"]);
+        assert_eq!(told(SERVICE_NAME, b"\xff"), ["OTEL_SERVICE_NAME is not UTF-8"]);
+        assert_eq!(told(SERVICE_NAME, b"a name"), [""; 0]);
+    }
 
     #[test]
     fn what_is_known_of_a_span_stands_in_its_message() {

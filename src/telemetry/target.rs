@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hyper::Uri;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName, HeaderValue, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
+};
 use hyper::http::uri::{Authority, Scheme};
 
 use super::args::{ENDPOINT_VARIABLE, PROTOCOL_VARIABLE, Protocol, Spoken, TelemetryArgs};
@@ -36,6 +39,8 @@ pub(super) struct Target {
     pub(super) certificate: Option<PathBuf>,
     /// Whether a variable says where to, and no flag.
     pub(super) is_of_variable: bool,
+    /// What variables say that is left out, each with the name of its variable.
+    pub(super) left_out: Vec<String>,
 }
 
 /// What makes no sense.
@@ -58,7 +63,8 @@ impl Target {
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Target>, Refused> {
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());
-        if given(&format!("OTEL_{}_EXPORTER", signal.name())).is_some_and(|it| it == "none") {
+        let mut left_out = Vec::new();
+        if !is_exported(signal, given, &mut left_out)? {
             return Ok(None);
         }
         // What is said of one signal goes before what is said of all.
@@ -84,7 +90,14 @@ impl Target {
         let headers = match of_signal("HEADERS") {
             // They may be secret, so that they are not told.
             Some((text, name)) => {
-                headers(&text).map_err(|it| Refused::variable(format!("{name}: {it}")))?
+                let all =
+                    headers(&text).map_err(|it| Refused::variable(format!("{name}: {it}")))?;
+                let (kept, own): (Vec<_>, Vec<_>) =
+                    all.into_iter().partition(|(header, _)| !OWN_HEADERS.contains(header));
+                left_out.extend(own.iter().map(|(header, _)| {
+                    format!("{name}: {header} is said by the connection itself")
+                }));
+                kept
             }
             None => Vec::new(),
         };
@@ -99,7 +112,37 @@ impl Target {
             timeout,
             certificate,
             is_of_variable,
+            left_out,
         }))
+    }
+}
+
+/// Whether a signal is sent by OTLP, by what the variable for its exporters says.
+fn is_exported(
+    signal: Signal,
+    given: impl Fn(&str) -> Option<String>,
+    left_out: &mut Vec<String>,
+) -> Result<bool, Refused> {
+    let name = format!("OTEL_{}_EXPORTER", signal.name());
+    let Some(text) = given(&name) else { return Ok(true) };
+    let exporters = || text.split(',').map(str::trim);
+    let is_known = |it: &str| match signal {
+        Signal::Traces => matches!(it, "otlp" | "none"),
+        // The figures are on the metrics page as Prometheus has them, without anything being sent.
+        Signal::Metrics => matches!(it, "otlp" | "none" | "prometheus"),
+    };
+    let is_sent = exporters().any(|it| it == "otlp");
+    match exporters().find(|it| !is_known(it)) {
+        None => Ok(is_sent),
+        Some(other) => {
+            let text =
+                format!("{name} = {text}: {other} is not known here, allowed is otlp or none");
+            if !is_sent {
+                return Err(Refused::variable(text));
+            }
+            left_out.push(text);
+            Ok(true)
+        }
     }
 }
 
@@ -241,6 +284,19 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// What a connection says itself; from elsewhere it would be wrong or double.
+const OWN_HEADERS: [HeaderName; 9] = [
+    HOST,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    TRANSFER_ENCODING,
+    CONNECTION,
+    TE,
+    TRAILER,
+    UPGRADE,
+    EXPECT,
+];
+
 /// As OpenTelemetry has it.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -346,6 +402,39 @@ mod tests {
             let target = target(Some(endpoint), Protocol::Http, &[]).unwrap().unwrap();
             assert_eq!(target.authority.port_u16(), port, "{endpoint}");
         }
+    }
+
+    #[test]
+    fn only_otlp_is_sent_and_another_exporter_is_told() {
+        let exporter =
+            |text| target(Some("http://c:1"), Protocol::Http, &[("OTEL_TRACES_EXPORTER", text)]);
+        for (text, left_out) in [("otlp", 0), ("otlp, none", 0), ("console,otlp", 1)] {
+            assert_eq!(exporter(text).unwrap().unwrap().left_out.len(), left_out, "{text}");
+        }
+        for text in ["zipkin", "otlp/stdout", "prometheus", "\u{fffd}", ","] {
+            let error = exporter(text).unwrap_err();
+            assert!(error.is_of_variable, "{text}");
+            assert!(
+                error.text.starts_with(&format!("OTEL_TRACES_EXPORTER = {text}: ")),
+                "{error:?}"
+            );
+        }
+        let prometheus = |_: &str| Some("prometheus".to_owned());
+        let metrics = is_exported(Signal::Metrics, prometheus, &mut Vec::new());
+        assert_eq!(metrics, Ok(false));
+    }
+
+    #[test]
+    fn headers_of_the_connection_itself_are_left_out_and_told_without_their_values() {
+        let own = "Host=secret,content-length=7,x-key=a";
+        let variables = [("OTEL_EXPORTER_OTLP_HEADERS", own)];
+        let target = target(Some("http://c:1"), Protocol::Http, &variables).unwrap().unwrap();
+        assert_eq!(target.headers.len(), 1);
+        let told = ["host", "content-length"].map(|header| {
+            format!("OTEL_EXPORTER_OTLP_HEADERS: {header} is said by the connection itself")
+        });
+        assert_eq!(target.left_out, told);
+        assert!(target.left_out.iter().all(|text| !text.contains("secret")));
     }
 
     #[test]

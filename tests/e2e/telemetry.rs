@@ -280,8 +280,9 @@ fn headers_of_the_variables_go_with_each_message() {
         .env("OTEL_SERVICE_NAME", "somebody")
         .env("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01");
     assert_eq!(asks.output().unwrap().status.code(), Some(1));
-    // It never reached a master, so there is nothing to tell; one that does tells all.
-    let master = master(&collector, &[]);
+    // It never reached a master, so there is nothing to tell; one that does tells all. The master itself
+    // sends nothing: the headers are those of the last message.
+    let master = Master::start(&[]);
     let mut asks = mooring(&["exists", "a"]);
     asks.args(master.client_flags())
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &sends[1])
@@ -358,7 +359,7 @@ fn variables_that_make_no_sense_stop_no_command_and_are_warned_of_once() {
 
     let master = Master::start(&[]);
     let good = ("OTEL_EXPORTER_OTLP_ENDPOINT", &b"http://127.0.0.1:1"[..]);
-    let bad: [(&str, &[u8]); 8] = [
+    let bad: [(&str, &[u8]); 12] = [
         ("OTEL_EXPORTER_OTLP_PROTOCOL", b"http/json"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", b"\xff"),
         ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", b"http/json"),
@@ -367,6 +368,10 @@ fn variables_that_make_no_sense_stop_no_command_and_are_warned_of_once() {
         ("OTEL_EXPORTER_OTLP_ENDPOINT", b"\xff"),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", b"soon"),
         ("OTEL_EXPORTER_OTLP_HEADERS", b"secret"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", b"host=secret"),
+        ("OTEL_TRACES_EXPORTER", b"zipkin"),
+        ("OTEL_RESOURCE_ATTRIBUTES", b"a=b,oops"),
+        ("OTEL_SERVICE_NAME", b"\xff"),
     ];
     for (name, value) in bad {
         let mut asks = mooring(&["exists", "a"]);
@@ -385,6 +390,26 @@ fn variables_that_make_no_sense_stop_no_command_and_are_warned_of_once() {
     let mut empty = mooring(&["exists", "a"]);
     let output = empty.args(master.client_flags()).env("OTEL_EXPORTER_OTLP_PROTOCOL", "").output();
     assert_eq!(output.unwrap().stderr, b"");
+}
+
+#[test]
+fn what_makes_sense_of_variables_is_sent_without_the_rest() {
+    let collector = Collector::start("http");
+    let master = Master::start(&[]);
+    let mut asks = mooring(&["exists", "a", "--trace-ratio", "1"]);
+    asks.args(master.client_flags())
+        .args(collector.flags())
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "host=elsewhere,Content-Length=7,x-tenant=a")
+        .env("OTEL_RESOURCE_ATTRIBUTES", "service.name=somebody,oops,=x");
+    let output = asks.output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(error.matches("that part is left out").count(), 3, "{error}");
+    collector.wait_for("the span", |all| {
+        all.spans.iter().find(|(service, _)| service == "somebody")?;
+        assert_eq!(all.headers["x-tenant"], "a");
+        assert_ne!(all.headers["host"], "elsewhere");
+        Some(())
+    });
 }
 
 #[test]
