@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::args::RunArgs;
+use super::args::{RunArgs, Transport};
 use super::plan::Plan;
 use super::report;
 use super::run::mounted;
 use crate::command::table::{Align, Table};
 use crate::command::{self, CommandError};
 use crate::output;
+use crate::tls::dev::Published;
 
 /// Runs all rounds and prints the figures.
 ///
@@ -29,6 +30,12 @@ pub(super) fn run(args: &RunArgs, plan: &Plan) -> Result<ExitCode, CommandError>
             let of_master = RunArgs { master_pid: Some(master.child.id()), ..args.clone() };
             let measured = command::block_on(mounted(&of_master, plan, START_PATIENCE));
             let measured = measured.map_err(|error| master.explain(error))?;
+            if args.transport == Transport::Quic {
+                // The next one would be refused by what is left of this one, with a warning each time.
+                let left = args.client.address.left_by_master();
+                drop(master);
+                left.inspect(Published::withdraw);
+            }
             runs[index].push(report::as_json(&of_master, plan, &measured));
         }
     }

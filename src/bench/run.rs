@@ -26,8 +26,7 @@ use crate::output;
 /// Measures and prints the figures.
 ///
 /// # Errors
-/// Flags that do not fit together, a master that refuses or is lost. The exit code is 1 if no key
-/// was answered.
+/// Flags that do not fit together, a master that refuses or is lost, and one that answered no key.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let plan = Plan::new(args).map_err(CommandError::Arguments)?;
     if let Some(pid) = args.master_pid {
@@ -42,8 +41,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     }
     let measured = command::block_on(mounted(args, &plan, Duration::ZERO))?;
     report::print(args, &plan, &measured)?;
-    let answered = measured.tally.total().keys() > 0;
-    Ok(if answered { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if measured.tally.total().keys() == 0 {
+        return Err(CommandError::Failed(NOTHING_ANSWERED.to_owned()));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// One run on one master, which may begin to serve only within `patience`. However the run ends,
@@ -249,6 +250,8 @@ const FILL_IN_FLIGHT: u32 = 4;
 const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(10);
 
 const TICK: Duration = Duration::from_millis(500);
+
+const NOTHING_ANSWERED: &str = "no key was answered while it was measured";
 
 const PUBLISHED_HINT: &str = "the published figures are of a master that evicts above 0.8 and then \
                               0.2 of it: start it with --eviction-high-watermark-ratio 0.8 \

@@ -10,6 +10,7 @@ use mooring_proto::client::{Client, ClientConfig, ClientError, ClientTls};
 use super::CommandError;
 use super::table::printable;
 use crate::telemetry::TracingArgs;
+use crate::tls::dev::Published;
 use crate::{config, output, tls};
 
 /// Where the master is, and how it is trusted.
@@ -116,6 +117,12 @@ impl MasterAddressArgs {
              not a TCP port of it; a master without --tls-cert or --dev serves clients of Mooncake \
              only; or UDP is blocked on the way"
         ))
+    }
+
+    /// What a master with `--dev` has left for this client, if that is whom it trusts.
+    pub(crate) fn left_by_master(&self) -> Option<Published> {
+        let is_local = self.dev && self.pin_sha256.is_none();
+        is_local.then(|| tls::dev::published(&self.master).ok()).flatten()
     }
 
     /// Each master with `--dev` makes a certificate of its own, so what it left is read again

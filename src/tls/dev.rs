@@ -14,9 +14,27 @@ use super::{hexadecimal, parse_fingerprint};
 /// If no development master of this user has left one for the port, or the directory could have
 /// been written to by somebody else.
 pub(crate) fn pinned_fingerprint(master: &str) -> Result<[u8; 32], DevError> {
+    read(&directory(), port_of(master)?)
+}
+
+/// What the development master at `host:port` has left, for who ends it before it can withdraw that
+/// itself.
+///
+/// # Errors
+/// As [`pinned_fingerprint`].
+pub(crate) fn published(master: &str) -> Result<Published, DevError> {
+    let (directory, port) = (directory(), port_of(master)?);
+    let fingerprint = read(&directory, port)?;
+    Ok(Published { path: path_in(&directory, port), fingerprint })
+}
+
+fn port_of(master: &str) -> Result<u16, DevError> {
     let port = master.rsplit(':').next().and_then(|port| port.parse().ok());
-    let port: u16 = port.ok_or_else(|| DevError::NoPort { master: master.to_owned() })?;
-    read(&directory(), port)
+    port.ok_or_else(|| DevError::NoPort { master: master.to_owned() })
+}
+
+fn path_in(directory: &Path, port: u16) -> PathBuf {
+    directory.join(format!("{port}.sha256"))
 }
 
 /// Leaves the fingerprint of the master at this port for its clients.
@@ -85,7 +103,7 @@ fn own_user() -> u32 {
 }
 
 fn read(directory: &Path, port: u16) -> Result<[u8; 32], DevError> {
-    let path = directory.join(format!("{port}.sha256"));
+    let path = path_in(directory, port);
     match fs::read_to_string(&path) {
         Ok(text) => {
             check_directory(directory)?;
@@ -103,7 +121,7 @@ fn write(directory: &Path, port: u16, fingerprint: &[u8; 32]) -> Result<Publishe
         }
         _ => check_directory(directory)?,
     }
-    let path = directory.join(format!("{port}.sha256"));
+    let path = path_in(directory, port);
     let fresh = directory.join(format!("{port}.{}.new", std::process::id()));
     let mut file = OpenOptions::new()
         .write(true)

@@ -138,3 +138,19 @@ fn a_floor_answers_each_operation_of_a_load_and_does_nothing_for_it() {
         assert_eq!(figures["master"]["objects"], Value::Null, "nothing is kept: {figures}");
     }
 }
+
+/// Each of them makes a certificate of its own, and is killed before it can withdraw what it left.
+#[test]
+fn masters_that_take_turns_are_not_warned_of_for_their_certificates() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let port = address.rsplit(':').next().unwrap();
+    let program = format!("{MOORING} master --dev --metrics-port 0 --rpc-port {port}");
+    let compare = ["--compare", &program, "--compare", &program, "--rounds", "2"];
+    let load = ["--master", &address, "--dev", "--operation", "put", "--keys", "1000", "--json"];
+    let short = ["--warm-up", "0", "--duration", "200ms"];
+    let output = run(&[&["bench", "run"][..], &compare, &load, &short].concat());
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{told}");
+    assert_eq!(told.lines().count(), 4, "{told}");
+    assert!(told.lines().all(|line| line.starts_with("round ")), "{told}");
+}
