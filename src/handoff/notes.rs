@@ -148,12 +148,17 @@ impl<T> Note<T> {
 /// Reads a note; none if there is nothing of that name.
 pub(super) fn read<T: DeserializeOwned>(directory: &Path, name: &str) -> Option<Note<T>> {
     match read_bytes(&directory.join(name)) {
-        Ok(bytes) => Some(match serde_json::from_slice(&bytes) {
-            Ok(note) => Note::Sound(note),
-            Err(error) => Note::Unsound(format!("{name}: {error}")),
-        }),
+        Ok(bytes) => Some(decode(name, &bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => Some(Note::Unsound(format!("{name}: {error}"))),
+    }
+}
+
+/// What stands in the file of this name.
+pub(super) fn decode<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Note<T> {
+    match serde_json::from_slice(bytes) {
+        Ok(note) => Note::Sound(note),
+        Err(error) => Note::Unsound(format!("{name}: {error}")),
     }
 }
 

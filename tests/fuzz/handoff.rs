@@ -1,11 +1,16 @@
 //! Records of ranges, and the manifest beside them. Checksums guard both against damage, so what is fed
 //! here is what another version could have written, or a fault of this one.
 
+use std::fmt::Debug;
+
 use mooring_actors::handoff::{ObjectRecord, RangePlace, RangeRecord, SideRecord};
 use mooring_proto::ClientId;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::format::{MANIFEST_MAGIC, PREAMBLE_BYTES, preamble};
 use super::manifest::{CHECKSUM_BYTES, LENGTH_BYTES, Manifest, seal};
+use super::notes::{self, Note, PoisonNote, RefusedNote, ServingNote, ShutdownNote};
 use super::record;
 use crate::engine::{Decoder, run, within};
 
@@ -121,6 +126,45 @@ fn whatever_has_the_name_of_a_manifest_is_read_or_refused() {
                 "sound".to_owned()
             }
             Err(error) => error.to_string(),
+        },
+    });
+}
+
+/// Texts are copied, and a string with escapes grows by doubling.
+const NOTE_COST: usize = 16;
+
+/// One note; gives whether it is sound.
+fn feed_note<T>(name: &str, bytes: &[u8]) -> bool
+where
+    T: Serialize + DeserializeOwned + PartialEq + Debug,
+{
+    let note: Note<T> = within(bytes, NOTE_COST, || notes::decode(name, bytes));
+    let Note::Sound(sound) = &note else { return false };
+    let again = notes::encode(sound).expect("it was read just now");
+    assert_eq!(notes::decode::<T>(name, &again), note);
+    true
+}
+
+#[test]
+fn whatever_stands_in_a_note_is_read_or_unsound() {
+    let shutdown = r#"{"incarnation":"ff","result":"ok","detail":"d\u00e9","objects":7}"#;
+    let serving =
+        format!(r#"{{"incarnation":"0","pid":1,"start":"x","last_shutdown":{shutdown}}}"#);
+    let refused = r#"{"reason":"memory","detail":"d","at_wall_ms":18446744073709551615}"#;
+    let poison = r#"{"incarnation":"ffffffffffffffff","found":"READY"}"#;
+    let seeds = [shutdown, &serving, refused, poison].map(|seed| seed.as_bytes().to_vec());
+    run(&Decoder {
+        name: "handoff_notes",
+        seeds: seeds.to_vec(),
+        front_bytes: 1,
+        feed: |bytes| {
+            let sound = [
+                feed_note::<ServingNote>("serving", bytes),
+                feed_note::<ShutdownNote>("last_shutdown", bytes),
+                feed_note::<RefusedNote>("refused", bytes),
+                feed_note::<PoisonNote>("POISON", bytes),
+            ];
+            format!("{sound:?}")
         },
     });
 }

@@ -30,6 +30,7 @@ mod handoff {
     #[path = "../../tests/fuzz/handoff.rs"]
     mod fuzz;
     mod manifest;
+    mod notes;
     mod reason;
     mod record;
 
@@ -78,6 +79,10 @@ mod command {
         }
     }
 }
+
+#[allow(dead_code, reason = "the file has more than is fed here")]
+#[path = "../../src/regular_file.rs"]
+mod regular_file;
 
 #[path = "../../proto/tests/counting/mod.rs"]
 mod counting;
