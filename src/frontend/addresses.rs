@@ -1,10 +1,15 @@
 //! What one address may take of what all peers of a port share, so that it cannot starve the rest.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::budget::Budget;
+
+/// A peer as people know it: a socket of both families shows one of IPv4 as a mapped address.
+pub(crate) fn as_known(peer: SocketAddr) -> SocketAddr {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port())
+}
 
 /// The addresses that have connections. Touched when one comes or goes, never by a request.
 pub(crate) struct Addresses {
@@ -137,6 +142,17 @@ mod tests {
 
     fn address(text: &str) -> IpAddr {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_peer_of_ipv4_is_shown_as_one() {
+        for (seen, shown) in [
+            ("[::ffff:1.2.3.4]:5", "1.2.3.4:5"),
+            ("1.2.3.4:5", "1.2.3.4:5"),
+            ("[fe80::1]:5", "[fe80::1]:5"),
+        ] {
+            assert_eq!(as_known(seen.parse().unwrap()).to_string(), shown);
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use tracing::{debug, warn};
 use super::buffer::PeerBuffer;
 use super::range::{Answer, RangeService};
 use crate::command::CommandError;
+use crate::frontend::addresses::as_known;
 use crate::tls::ServerTls;
 
 /// Opens the port; without an address on both families, if the machine has both.
@@ -69,7 +70,7 @@ pub(crate) async fn serve(endpoint: Endpoint, service: Arc<RangeService>) {
 }
 
 async fn serve_connection(incoming: Incoming, service: Arc<RangeService>) {
-    let peer = incoming.remote_address();
+    let peer = as_known(incoming.remote_address());
     let connection = match timeout(HANDSHAKE_TIMEOUT, incoming).await {
         Ok(Ok(connection)) => connection,
         Ok(Err(error)) => return debug!(%peer, %error, "handshake failed"),

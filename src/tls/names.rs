@@ -78,7 +78,13 @@ impl NamePattern {
     pub(crate) fn parse(text: &str) -> Result<NamePattern, String> {
         let (begins, ends) = (text.strip_suffix('*'), text.strip_prefix('*'));
         let rest = begins.or(ends).unwrap_or(text);
-        if rest.is_empty() || rest.contains(['*', ' ', ',']) {
+        // Both kinds of names are ASCII in a certificate. What matches none would take a role away
+        // from everybody.
+        let is_part = |part: &str| {
+            !part.is_empty() && part.chars().all(|it| it.is_ascii_graphic() && !"*,".contains(it))
+        };
+        let is_whole = begins.or(ends).is_none();
+        if !is_part(rest) || (is_whole && !rest.contains(':') && !is_host(rest)) {
             return Err(
                 "allowed is the name of a host or a URI as it stands in a certificate, with a \
                         * at its start or its end for any that ends or begins so"
@@ -103,6 +109,13 @@ impl NamePattern {
             NamePattern::EndsWith(end) => name.len() > end.len() && name.ends_with(end),
         }
     }
+}
+
+/// Whether a certificate may name a host so.
+fn is_host(name: &str) -> bool {
+    let is_letter = |it: u8| it.is_ascii_alphanumeric() || b"-_".contains(&it);
+    let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(is_letter);
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 #[cfg(test)]
@@ -169,6 +182,20 @@ mod tests {
     fn a_pattern_with_stars_elsewhere_or_nothing_else_is_refused() {
         for text in ["", "*", "a*b", "*a*", "a b", "a,b", "**"] {
             assert!(NamePattern::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_can_stand_in_no_certificate_is_refused() {
+        let long = "a".repeat(64);
+        for text in ["a\nb", "a\u{7f}", "*.\u{1b}[31m", "ü.example", "spiffe://ü", "a\tb*"] {
+            assert!(NamePattern::parse(text).is_err(), "{text:?}");
+        }
+        for text in ["a..b", "a.", ".a", "a/b", "a@b", &long] {
+            assert!(NamePattern::parse(text).is_err(), "{text}");
+        }
+        for text in ["a_b.c-d", "10.0.0.1", "spiffe://place/ns/kv", "*/sa/store", "*.b", "a.*"] {
+            assert!(NamePattern::parse(text).is_ok(), "{text}");
         }
     }
 

@@ -158,5 +158,11 @@ fn names_of_roles_without_an_authority_are_refused_by_name() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(error.contains(flag) && error.contains("a*b"), "{error}");
+        for name in ["a\nb", "a..b", "ü.example"] {
+            let output = run(&["master", "--tls-client-ca", "roots.pem", flag, name]);
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{name:?}: {error}");
+            assert!(error.contains(flag) && error.contains("as it stands in a"), "{error}");
+        }
     }
 }

@@ -146,6 +146,20 @@ async fn the_fingerprint_that_is_told_is_that_of_the_certificate_that_is_shown()
 }
 
 #[test]
+fn a_key_file_without_a_key_is_said_to_have_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let (certificate, _) = Authority::new().sign("localhost");
+    for key in ["", &certificate] {
+        let files = Files::write(directory.path(), &(certificate.clone(), key.to_owned()));
+        let anywhere = ["master", "--rpc-port", "0", "--metrics-port", "0"];
+        let output = run(&[&anywhere[..], &files.flags()].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("master.key: no private key in it"), "{error}");
+    }
+}
+
+#[test]
 fn clients_of_a_development_master_pin_its_certificate() {
     let master = Master::start(&[]);
     let flags = master.client_flags();

@@ -196,8 +196,11 @@ pub fn load_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Cl
 /// `Tls` with the path, if the file cannot be read or has no key.
 pub fn load_key(path: &Path) -> Result<PrivateKeyDer<'static>, ClientError> {
     let text = read_pem(path).map_err(pem::Error::Io);
-    text.and_then(|text| PrivateKeyDer::from_pem_slice(&text))
-        .map_err(|error| unusable(path, &error))
+    let key = text.and_then(|text| PrivateKeyDer::from_pem_slice(&text));
+    key.map_err(|error| match error {
+        pem::Error::NoItemsFound => unusable(path, &"no private key in it"),
+        error => unusable(path, &error),
+    })
 }
 
 /// A whole file, which may be reached by links, as those of mounted secrets are. A FIFO would wait for

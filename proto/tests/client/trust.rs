@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use mooring_proto::Incarnation;
+use mooring_proto::client::tls::{load_certificates, load_key};
 use mooring_proto::client::{Client, ClientConfig, ClientError, ClientTls};
 use mooring_proto::message::session::{ALPN_MASTER, ALPN_STORE};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -124,6 +125,22 @@ async fn files_that_cannot_be_used_are_named() {
     let error = soon(Client::connect(config)).await.unwrap_err();
     assert!(matches!(error, ClientError::Tls(_)), "{error:?}");
     assert!(error.to_string().contains("/nonexistent/ca.pem"), "{error}");
+}
+
+#[test]
+fn a_file_without_what_is_looked_for_is_said_to_have_none() {
+    let authority = Authority::new("nothing-in-it");
+    let (_, certificate, key) = authority.sign("engine");
+    let empty = authority.directory.join("empty.pem");
+    std::fs::write(&empty, "").unwrap();
+    for path in [&empty, &certificate] {
+        let error = load_key(path).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("{}: no private key in it", path.display())), "{error}");
+    }
+    for path in [&empty, &key] {
+        let error = load_certificates(path).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("{}: no certificate in it", path.display())), "{error}");
+    }
 }
 
 #[tokio::test]

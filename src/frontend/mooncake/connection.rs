@@ -11,11 +11,12 @@ use mooring_proto::mooncake::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tracing::field;
 
 use super::listener::Shared;
 use super::order::{Begun, Named, Order, Ticket};
 use super::router;
-use crate::frontend::addresses::Place;
+use crate::frontend::addresses::{Place, as_known};
 use crate::frontend::budget::{Charge, ConnectionBudget};
 use crate::frontend::stage::Admitted;
 
@@ -38,12 +39,12 @@ enum End {
 
 /// Serves a connection until it ends; it has this place among those of its address.
 pub(super) async fn serve(shared: &Shared, mut stream: TcpStream, place: Place) {
-    let peer = stream.peer_addr().ok();
+    let peer = stream.peer_addr().ok().map(|it| field::display(as_known(it)));
     let end = run(shared, &mut stream, &place).await;
     match &end {
         End::Framing(error) => {
             shared.context.mooncake.framing_errors.increment();
-            tracing::debug!(?peer, %error, "connection closed");
+            tracing::debug!(peer, %error, "connection closed");
             if let FramingError::TooLarge { seq, .. } = error {
                 let refusal = reply_error(*seq, RpcError::MESSAGE_TOO_LARGE, &format!("{error}"));
                 let _ = tokio::time::timeout(FAREWELL, stream.write_all(&refusal)).await;
@@ -51,11 +52,11 @@ pub(super) async fn serve(shared: &Shared, mut stream: TcpStream, place: Place) 
         }
         End::Overloaded => {
             shared.context.mooncake.overloaded.increment();
-            tracing::debug!(?peer, "connection closed: no room for its requests");
+            tracing::debug!(peer, "connection closed: no room for its requests");
         }
         End::Stalled => {
             shared.context.mooncake.framing_errors.increment();
-            tracing::debug!(?peer, "connection closed: the rest of a frame does not come");
+            tracing::debug!(peer, "connection closed: the rest of a frame does not come");
         }
         End::NotRead => shared.context.mooncake.write_timeouts.increment(),
         End::Gone | End::Leaving => {}

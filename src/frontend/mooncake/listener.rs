@@ -129,7 +129,7 @@ async fn accept(socket: tokio::net::TcpListener, shared: Arc<Shared>, addresses:
         let Some(place) = addresses.take_place(peer.ip()) else {
             counters.connections_refused.increment();
             counters.address_connections_refused.increment();
-            let address = peer.ip();
+            let address = peer.ip().to_canonical();
             tracing::warn!(%address, "an address has as many connections as one may have");
             continue;
         };

@@ -19,7 +19,7 @@ use super::roles::{Permissions, Roles};
 use super::router;
 use super::sessions::Sessions;
 use crate::frontend::Context;
-use crate::frontend::addresses::{Addresses, Place};
+use crate::frontend::addresses::{Addresses, Place, as_known};
 use crate::frontend::budget::{Budget, ConnectionBudget};
 use crate::telemetry::{self, Arrived, Operation};
 use crate::tls::Principal;
@@ -137,7 +137,7 @@ async fn greet(
                 context.core.hello(hello.client, &hello.name);
             }
             let written = reply::write(&mut send, encode_reply(Kind::Hello, Ok(&reply))).await;
-            let peer = connection.remote_address();
+            let peer = as_known(connection.remote_address());
             tracing::debug!(client = %hello.client, name = hello.name, %peer, "hello");
             if written == Written::Sent { Ok((hello.client, claim)) } else { Err(None) }
         }
@@ -223,7 +223,8 @@ async fn refuse(context: &Context, connection: &Connection, refusal: Option<Hell
     context.counters.hellos_failed.increment();
     let Some(HelloRefusal { stream, kind, code, error }) = refusal else { return };
     context.counters.refused(error.code);
-    tracing::debug!(peer = %connection.remote_address(), %error, "hello refused");
+    let peer = as_known(connection.remote_address());
+    tracing::debug!(%peer, %error, "hello refused");
     if let Some(mut stream) = stream
         && reply::write(&mut stream, encode_refusal(kind, &error)).await == Written::Sent
     {

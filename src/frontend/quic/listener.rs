@@ -19,7 +19,7 @@ use super::roles::Roles;
 use super::sessions::{Sessions, call_for_attention};
 use super::{drops, farewell, reset_key, transport};
 use crate::frontend::Context;
-use crate::frontend::addresses::Addresses;
+use crate::frontend::addresses::{Addresses, as_known};
 use crate::frontend::budget::Budget;
 use crate::tls::{ServerTls, TlsError};
 
@@ -223,7 +223,7 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
             incoming.refuse();
             continue;
         }
-        let address = incoming.remote_address().ip();
+        let address = as_known(incoming.remote_address()).ip();
         // Who forges addresses does not get what is sent there. While there is room nobody is asked,
         // since it costs a round trip.
         let is_crowded = handshakes.load(Ordering::Relaxed) >= HANDSHAKES_UNPROVEN_MAX
@@ -267,7 +267,7 @@ async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
 }
 
 async fn shake_hands(incoming: Incoming) -> Result<quinn::Connection, (SocketAddr, String)> {
-    let peer = incoming.remote_address();
+    let peer = as_known(incoming.remote_address());
     match tokio::time::timeout(HANDSHAKE_TIMEOUT, async { incoming.await }).await {
         Ok(Ok(connection)) => Ok(connection),
         Ok(Err(error)) => Err((peer, error.to_string())),
