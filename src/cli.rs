@@ -323,7 +323,8 @@ Each flag is taken from the command line, else from its environment variable, el
 that --config names, else it has its default. The file has one table for each subcommand \
 ([master], [store], [demo], [bench.run], [put], ...) and [client] for what all client commands \
 share; flags that every subcommand has stand before the first table. `mooring config SUBCOMMAND` \
-prints what results. Exit codes: 0 done, 1 refused or failed, 2 bad arguments or configuration.";
+prints what results. Exit codes: 0 done, 1 refused or failed, 2 bad arguments or configuration. A \
+reader of the output that has gone, as `head`, has seen enough: that is no failure.";
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 //! full does.
 
 use std::fs::{self, OpenOptions};
+use std::io::Read;
 use std::process::{Output, Stdio};
 
 use crate::harness::mooring;
@@ -94,6 +95,22 @@ fn commands_of_a_client_end_in_order_when_their_output_goes_nowhere() {
     for command in commands {
         ends_well_in_either_way(&[command, &reach].concat());
     }
+}
+
+/// As `head -c 5` takes it.
+#[test]
+fn a_reader_that_takes_a_part_of_an_object_has_seen_enough() {
+    let pool = Pool::start(&[], 1);
+    // More than a pipe holds.
+    pool.put("large", &vec![b'v'; 4 << 20]);
+    let mut get = mooring(&["get", "large"]);
+    get.args(pool.client_flags()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut get = get.spawn().unwrap();
+    let mut output = get.stdout.take().unwrap();
+    output.read_exact(&mut [0; 5]).unwrap();
+    drop(output);
+    let ended = get.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), ended.stderr), (Some(0), Vec::new()));
 }
 
 /// Where not even an error can be told, the exit code tells it.
