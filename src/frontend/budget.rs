@@ -158,4 +158,25 @@ mod tests {
         drop(one);
         assert!(other.try_add(1));
     }
+
+    /// Whatever way the threads take, the budget is never overdrawn, and all of it is given back.
+    #[test]
+    fn connections_that_take_and_give_back_at_once_keep_no_more_than_the_budget() {
+        let all = Budget::new(100);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let connection = connection(&all, 60);
+                let all = &all;
+                scope.spawn(move || {
+                    for round in 0..10_000 {
+                        let mut charge = connection.open();
+                        let taken = charge.try_add(round % 50) && charge.try_add(round % 7);
+                        assert!(all.kept_bytes() <= 100, "{taken}");
+                        drop(charge.split_off(round % 11));
+                    }
+                });
+            }
+        });
+        assert_eq!(all.kept_bytes(), 0);
+    }
 }

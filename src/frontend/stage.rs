@@ -84,4 +84,31 @@ mod tests {
         idle.await;
         assert_eq!(stage.in_flight(), 0);
     }
+
+    /// Whatever way the threads take, a drain is over only when everybody who was taken on is done.
+    #[test]
+    fn nobody_is_taken_on_beside_a_drain_that_has_ended() {
+        for _ in 0..200 {
+            let (stage, answering) = (Stage::default(), AtomicUsize::new(0));
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        while let Some(admitted) = stage.admit() {
+                            answering.fetch_add(1, Ordering::SeqCst);
+                            answering.fetch_sub(1, Ordering::SeqCst);
+                            drop(admitted);
+                        }
+                    });
+                }
+                scope.spawn(|| {
+                    std::thread::yield_now();
+                    stage.begin_drain();
+                    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                    runtime.block_on(stage.idle());
+                    assert_eq!(answering.load(Ordering::SeqCst), 0);
+                });
+            });
+            assert_eq!(stage.in_flight(), 0);
+        }
+    }
 }
