@@ -13,6 +13,7 @@ mod early_signals;
 mod exposition;
 mod handoff;
 mod harness;
+mod limits;
 mod members;
 mod metadata_store;
 mod mooncake;
