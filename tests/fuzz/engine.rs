@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
@@ -30,6 +30,8 @@ pub(crate) fn run(decoder: &Decoder) {
     let budget = Budget::of_environment();
     let mut corpus = decoder.seeds.clone();
     corpus.extend(former_faults(decoder.name));
+    let kept = kept_file(decoder.name);
+    corpus.extend(kept.as_deref().map(inputs_in).unwrap_or_default());
     assert!(!corpus.is_empty(), "{}: nothing to begin with", decoder.name);
     let mut outcomes = HashSet::new();
     for input in &corpus {
@@ -44,6 +46,9 @@ pub(crate) fn run(decoder: &Decoder) {
             corpus.push(input);
         }
         cases += 1;
+    }
+    if let Some(path) = kept {
+        keep(&path, &corpus[decoder.seeds.len()..]);
     }
 }
 
@@ -106,7 +111,27 @@ fn outcome_of(decoder: &Decoder, input: &[u8]) -> u64 {
 /// One input a line; what begins with `#` is a remark.
 fn former_faults(name: &str) -> Vec<Vec<u8>> {
     let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/fuzz");
-    let text = std::fs::read_to_string(fixtures.join(format!("{name}.txt"))).unwrap_or_default();
+    inputs_in(&fixtures.join(format!("{name}.txt")))
+}
+
+/// Where the environment says that runs keep what led to something new, for the next one to go on from.
+fn kept_file(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("MOORING_FUZZ_CORPUS").filter(|folder| !folder.is_empty())?;
+    Some(PathBuf::from(folder).join(format!("{name}.txt")))
+}
+
+fn keep(path: &Path, inputs: &[Vec<u8>]) {
+    let line = |input: &Vec<u8>| input.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let mut lines: Vec<String> = inputs.iter().map(line).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, lines.join("\n") + "\n").unwrap();
+}
+
+/// Those of a file; none if there is no such file.
+fn inputs_in(path: &Path) -> Vec<Vec<u8>> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(bytes_of).collect()
 }
@@ -180,3 +205,13 @@ const CASES: u64 = 20_000;
 
 /// What the texts of an error may take.
 const ERROR_BYTES: usize = 16 << 10;
+
+#[test]
+fn what_a_run_keeps_is_what_the_next_one_begins_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("of its own/decoder.txt");
+    assert_eq!(inputs_in(&path), Vec::<Vec<u8>>::new());
+    let inputs = [vec![0, 0xff], b"abc".to_vec(), vec![0, 0xff]];
+    keep(&path, &inputs);
+    assert_eq!(inputs_in(&path), [vec![0, 0xff], b"abc".to_vec()]);
+}

@@ -10,6 +10,9 @@
 //! MOORING_FUZZ_SECONDS=3600 cargo test --release --test fuzz
 //! ```
 //!
+//! With `MOORING_FUZZ_CORPUS=FOLDER` a run begins with the inputs that former ones have kept in the files
+//! of this folder, `DECODER.txt` each, and keeps what led to something new for the next one.
+//!
 //! An input that breaks a decoder is printed in hexadecimal. Give it a line in
 //! `tests/fixtures/fuzz/DECODER.txt`, where every later run begins with it.
 
