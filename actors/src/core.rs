@@ -8,6 +8,7 @@ mod state;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::thread::Builder;
 
 use kameo::actor::ActorRef;
 use mooring_proto::message::inspect::ClientEntry;
@@ -102,6 +103,8 @@ pub struct CoreConfig {
     pub on_fault: fn(&str),
     /// Who is told of each long job of a shard when it has ended; with `None` nobody follows them.
     pub on_job: Option<fn(JobReport)>,
+    /// Makes the threads of actors and exports. What gets none from the system runs without.
+    pub thread: fn() -> Builder,
 }
 
 impl CoreConfig {
@@ -115,6 +118,7 @@ impl CoreConfig {
             mailbox_requests: 1024,
             on_fault: |_| std::process::abort(),
             on_job: None,
+            thread: Builder::new,
         }
     }
 }

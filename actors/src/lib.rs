@@ -7,6 +7,7 @@
 
 #[cfg(feature = "bench")]
 pub mod bench;
+pub mod beside;
 pub mod clients;
 pub mod clock;
 pub mod core;

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use mooring_actors::ShardId;
-use mooring_actors::core::{CallError, Core, CoreConfig};
+use mooring_actors::beside::refused_thread;
+use mooring_actors::core::{CallError, Core, CoreConfig, Layout};
+use mooring_actors::handoff::{ExportError, RangeRecord, RecordSink, ShardRecord};
 use mooring_actors::shard::message::{KeyBatch, KeyRef, ShardReply, ShardRequest};
 use mooring_proto::Incarnation;
 
@@ -70,4 +72,37 @@ async fn a_caller_that_leaves_before_its_answer_harms_nobody() {
     }
     let answer = core.shard(ShardId(0), None, exist(&core)).expect("there is room");
     assert_eq!(answer.await, Ok(ShardReply::Existing(vec![false])));
+}
+
+/// Takes nothing and is content with it.
+struct Nothing;
+
+impl RecordSink for Nothing {
+    fn range(&mut self, record: &RangeRecord<'_>) -> Result<(), ExportError> {
+        panic!("an empty shard has no {record:?}")
+    }
+
+    fn finish(&mut self, _: &ShardRecord) -> Result<(), ExportError> {
+        Ok(())
+    }
+}
+
+/// The note that it serves stands by then, so what was restored has no other copy any more.
+#[tokio::test]
+async fn actors_that_are_refused_their_threads_serve_rest_and_hand_over_all_the_same() {
+    let core = Core::start(CoreConfig {
+        layout: Layout::Threads,
+        thread: refused_thread,
+        ..CoreConfig::new(2, 7, Incarnation(1))
+    });
+    let answer = core.shard(ShardId(0), None, exist(&core)).unwrap();
+    assert_eq!(answer.await, Ok(ShardReply::Existing(vec![false])));
+    core.stop_judging();
+    core.quiesce().await.unwrap();
+    let (pool, clients) = core.export_tables().await.unwrap();
+    assert_eq!(clients, []);
+    for shard in 0..2 {
+        let exported = core.export_shard(ShardId(shard), &pool, Box::new(Nothing)).await;
+        assert_eq!(exported.map(|record| record.objects), Ok(0));
+    }
 }

@@ -1,12 +1,14 @@
 //! Starting the actors: lanes first, then each actor where it belongs.
 
 use std::sync::Arc;
+use std::thread::Builder;
 
 use kameo::actor::{ActorRef, PreparedActor, Spawn};
 use tokio::sync::{broadcast, mpsc, watch};
 
 use super::backlog::Backlog;
 use super::{Core, CoreConfig, CoreState, Layout, SegmentTable, Shared};
+use crate::beside::{Refused, begin};
 use crate::clients::ClientCounts;
 use crate::clients::actor::{ClientsActor, ClientsArgs};
 use crate::clock::Clock;
@@ -48,12 +50,15 @@ pub(super) fn launch(config: CoreConfig, state: CoreState) -> Core {
                 backlog: backlog.clone(),
                 on_fault: config.on_fault,
                 on_job: config.on_job,
+                thread: config.thread,
             };
             let prepared =
                 ShardActor::prepare_with_mailbox(kameo::mailbox::bounded(config.mailbox_requests));
             match config.layout {
                 Layout::Tasks => run_as_task(prepared, args),
-                Layout::Threads => run_on_thread(prepared, args, &format!("shard-{number}")),
+                Layout::Threads => {
+                    run_on_thread(prepared, args, &format!("shard-{number}"), config.thread)
+                }
             }
         })
         .collect();
@@ -88,6 +93,7 @@ pub(super) fn launch(config: CoreConfig, state: CoreState) -> Core {
             on_fault: config.on_fault,
         },
         "clients",
+        config.thread,
     );
 
     let shared = Shared {
@@ -111,27 +117,31 @@ fn run_as_task<A: kameo::Actor>(prepared: PreparedActor<A>, args: A::Args) -> Ac
     actor
 }
 
+/// If the system refuses the thread, the actor is a task like others: it may have to wait for them, and
+/// what was restored is served all the same.
 fn run_on_thread<A: kameo::Actor>(
     prepared: PreparedActor<A>,
     args: A::Args,
     name: &str,
+    thread: fn() -> Builder,
 ) -> ActorRef<A>
 where
     A::Args: 'static,
 {
     let actor = prepared.actor_ref().clone();
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_time()
-                .build()
-                .expect("a runtime without I/O needs nothing that could be missing");
-            // What the actor returns is its state. It is forgotten, not dropped: dropping an index
-            // takes seconds, and the process ends when its actors do.
-            std::mem::forget(runtime.block_on(prepared.run(args)));
-        })
-        .expect("a thread can be started when the process starts");
+    let begun = begin(thread().name(name.to_owned()), (prepared, args), |(prepared, args)| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime without I/O needs nothing that could be missing");
+        // What the actor returns is its state. It is forgotten, not dropped: dropping an index
+        // takes seconds, and the process ends when its actors do.
+        std::mem::forget(runtime.block_on(prepared.run(args)));
+    });
+    if let Err(Refused { work: (prepared, args), error }) = begun {
+        tracing::warn!(actor = name, %error, "no thread for an actor: it shares one with others");
+        prepared.spawn(args);
+    }
     actor
 }
 

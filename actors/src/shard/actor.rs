@@ -5,6 +5,7 @@ mod export;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::Instant;
 
 use kameo::actor::{ActorRef, WeakActorRef};
@@ -16,6 +17,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::jobs::{JobKind, JobLog, JobReport};
 use super::message::{ShardEffect, ShardMessage, ShardReply, ShardRequest};
 use super::state::Shard;
+use crate::beside::begin;
 use crate::clock::Clock;
 use crate::core::Backlog;
 use crate::handoff::{ExportError, RecordSink, ShardRecord};
@@ -45,6 +47,7 @@ pub(crate) struct ShardActor {
     control: mpsc::UnboundedReceiver<ShardMessage>,
     backlog: Arc<Backlog>,
     on_fault: fn(&str),
+    thread: fn() -> Builder,
     waiting: HashMap<RequestId, Waiting>,
     last_request: u64,
     ticks: Interval,
@@ -74,6 +77,7 @@ pub(crate) struct ShardArgs {
     pub(crate) backlog: Arc<Backlog>,
     pub(crate) on_fault: fn(&str),
     pub(crate) on_job: Option<fn(JobReport)>,
+    pub(crate) thread: fn() -> Builder,
 }
 
 /// Who waits for an answer.
@@ -163,6 +167,7 @@ impl kameo::Actor for ShardActor {
             control: args.control,
             backlog: args.backlog,
             on_fault: args.on_fault,
+            thread: args.thread,
             waiting: HashMap::new(),
             last_request: 0,
             ticks,
@@ -249,21 +254,41 @@ impl Message<ExportCall> for ShardActor {
     type Reply = ();
 
     /// Nothing else is left for the shard to do, but what shares its thread has to go on: without it
-    /// nothing would be answered for seconds.
+    /// nothing would be answered for seconds. If the system refuses a thread, that is the lesser evil.
     async fn handle(&mut self, call: ExportCall, _: &mut Context<Self, ()>) {
-        let (mounts, mut sink) = call.request;
-        let (now, on_fault) = (self.clock.now(), self.on_fault);
+        let (mounts, sink) = call.request;
+        let (now, on_fault, thread) = (self.clock.now(), self.on_fault, self.thread);
         let empty = Shard::new(*self.shard.config());
         let shard = std::mem::replace(&mut self.shard, empty);
-        let export = move || {
+        let export = move |(shard, mut sink): (Shard, Box<dyn RecordSink>)| {
             let guard = FaultGuard { actor: "shard", on_fault };
-            let exported = export::export(&shard, now, &mounts, &mut *sink)
+            let exported = export::export(&shard, now, &mounts, &mut *sink, thread())
                 .and_then(|record| sink.finish(&record).map(|()| record));
             drop(guard);
             (shard, exported)
         };
-        // Without an answer the process is ending.
-        let Ok((shard, exported)) = tokio::task::spawn_blocking(export).await else { return };
+        let (done, answer) = oneshot::channel();
+        let beside = thread().name("handoff-export".to_owned());
+        let begun = begin(beside, (shard, sink), {
+            let export = export.clone();
+            move |work| {
+                // Nobody waits only when the process ends, and then no shard is dropped.
+                if let Err(unheard) = done.send(export(work)) {
+                    std::mem::forget(unheard);
+                }
+            }
+        });
+        let (shard, exported) = match begun {
+            // Without an answer the process is ending.
+            Ok(_) => match answer.await {
+                Ok(exported) => exported,
+                Err(_) => return,
+            },
+            Err(refused) => {
+                tracing::warn!(error = %refused.error, "no thread for an export: answers wait for it");
+                export(refused.work)
+            }
+        };
         std::mem::forget(std::mem::replace(&mut self.shard, shard));
         let _ = call.reply.send(exported);
     }

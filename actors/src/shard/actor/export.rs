@@ -10,7 +10,7 @@ use crate::pool::message::Mount;
 use crate::shard::ranges::Passed;
 use crate::shard::state::Shard;
 
-/// Does what [`Shard::export`] does, with a thread beside this one.
+/// Does what [`Shard::export`] does, with a thread beside this one, unless the system refuses it.
 ///
 /// What takes the time is waiting for memory: once for each range, whose node tells where the next
 /// one is, and three times for its object and key. One thread looks for the ranges while the other
@@ -27,8 +27,9 @@ pub(super) fn export(
     now: Moment,
     mounts: &[Mount],
     sink: &mut dyn RecordSink,
+    thread: Builder,
 ) -> Result<ShardRecord, ExportError> {
-    export_what_is_found(shard, now, mounts, sink, |visit| shard.survey(mounts, visit))
+    export_what_is_found(shard, now, mounts, sink, thread, |visit| shard.survey(mounts, visit))
 }
 
 /// The same, with what looks for the ranges: it shows them as [`Shard::survey`] does.
@@ -37,6 +38,7 @@ fn export_what_is_found(
     now: Moment,
     mounts: &[Mount],
     sink: &mut dyn RecordSink,
+    thread: Builder,
     survey: impl FnOnce(&mut dyn FnMut(u32, &[Passed]) -> ControlFlow<()>) + Send,
 ) -> Result<ShardRecord, ExportError> {
     thread::scope(|scope| {
@@ -56,7 +58,7 @@ fn export_what_is_found(
                 }
             });
         };
-        if Builder::new().name("handoff-walk".to_owned()).spawn_scoped(scope, survey).is_err() {
+        if thread.name("handoff-walk".to_owned()).spawn_scoped(scope, survey).is_err() {
             return shard.export(now, mounts, sink);
         }
         let mut export = shard.begin_export(now, mounts);

@@ -1,6 +1,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
+use crate::beside::refused_thread;
 use crate::handoff::RangeRecord;
 use crate::shard::stage::{Stage, mount};
 
@@ -43,13 +44,15 @@ fn mounts() -> [Mount; 2] {
 }
 
 #[test]
-fn two_threads_take_what_one_does_and_no_mount_that_is_not_known() {
+fn two_threads_or_a_refused_one_take_what_one_does_and_no_mount_that_is_not_known() {
     let shard = shard();
     let mounts = [mount(0), mount(9), mount(1)];
-    let mut sink = Counter::default();
-    let record = export(&shard, now(), &mounts, &mut sink).unwrap();
-    assert_eq!((sink.ranges, record.holds), (OBJECTS, OBJECTS));
-    assert_eq!(shard.export(now(), &mounts, &mut Counter::default()), Ok(record));
+    for thread in [Builder::new(), refused_thread()] {
+        let mut sink = Counter::default();
+        let record = export(&shard, now(), &mounts, &mut sink, thread).unwrap();
+        assert_eq!((sink.ranges, record.holds), (OBJECTS, OBJECTS));
+        assert_eq!(shard.export(now(), &mounts, &mut Counter::default()), Ok(record));
+    }
 }
 
 // The next master would take what is not told for free space.
@@ -62,8 +65,13 @@ fn an_export_fails_if_the_search_for_ranges_ends_before_it_has_found_all() {
     for kept in [0, 1, OBJECTS / 2 - 1, OBJECTS / 2, OBJECTS - 1] {
         for tells_the_end in [false, true] {
             let mut left = kept;
-            let outcome =
-                export_what_is_found(&shard, now(), &mounts(), &mut Counter::default(), |visit| {
+            let outcome = export_what_is_found(
+                &shard,
+                now(),
+                &mounts(),
+                &mut Counter::default(),
+                Builder::new(),
+                |visit| {
                     all(&mut |place, passed| {
                         let shown = passed.len().min(left as usize);
                         left -= shown as u64;
@@ -73,12 +81,20 @@ fn an_export_fails_if_the_search_for_ranges_ends_before_it_has_found_all() {
                         }
                         ControlFlow::Continue(())
                     });
-                });
+                },
+            );
             let error = outcome.expect_err("it is not whole");
             assert!(matches!(error, ExportError::Incomplete(_)), "{kept}: {error}");
         }
     }
-    let outcome = export_what_is_found(&shard, now(), &mounts(), &mut Counter::default(), all);
+    let outcome = export_what_is_found(
+        &shard,
+        now(),
+        &mounts(),
+        &mut Counter::default(),
+        Builder::new(),
+        all,
+    );
     assert_eq!(outcome.map(|record| record.holds), Ok(OBJECTS));
 }
 
@@ -87,13 +103,20 @@ fn an_export_panics_if_the_thread_that_looks_for_ranges_does() {
     let shard = shard();
     let mut seen = 0;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        export_what_is_found(&shard, now(), &mounts(), &mut Counter::default(), |visit| {
-            shard.survey(&mounts(), |place, passed| {
-                seen += passed.len() as u64;
-                assert!(seen < OBJECTS / 2, "a node leads nowhere");
-                visit(place, passed)
-            });
-        })
+        export_what_is_found(
+            &shard,
+            now(),
+            &mounts(),
+            &mut Counter::default(),
+            Builder::new(),
+            |visit| {
+                shard.survey(&mounts(), |place, passed| {
+                    seen += passed.len() as u64;
+                    assert!(seen < OBJECTS / 2, "a node leads nowhere");
+                    visit(place, passed)
+                });
+            },
+        )
     }));
     assert!(outcome.is_err(), "a shard that is not sound hands nothing over");
 }
