@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
+use mooring_actors::beside::begin;
 use mooring_actors::handoff::ExportError;
 
 use super::checksum;
@@ -52,17 +53,30 @@ impl Chunk {
     }
 }
 
-/// A file whose chunks are written beside whoever fills them. If it is dropped before its end, what
-/// was handed over is still written, and nobody is told.
+/// A file whose chunks are written beside whoever fills them, or by it if the system refuses a thread.
+/// If it is dropped before its end, what was handed over is still written, and nobody is told.
 #[derive(Debug)]
 pub(super) struct ChunkWriter<O> {
     name: String,
-    /// `None` once there is nothing more to come.
-    full: Option<SyncSender<Chunk>>,
+    way: Way<O>,
+}
+
+#[derive(Debug)]
+enum Way<O> {
+    Beside(Beside<O>),
+    Here(Written<O>),
+    /// There is nothing more to come, or it has failed.
+    Ended,
+}
+
+/// Chunks on their way to the thread that writes them, and back.
+#[derive(Debug)]
+struct Beside<O> {
+    full: SyncSender<Chunk>,
     empty: Receiver<Chunk>,
     /// Chunks that there are, with those under way.
     chunks: usize,
-    thread: Option<JoinHandle<io::Result<Written<O>>>>,
+    thread: JoinHandle<io::Result<Written<O>>>,
 }
 
 /// What was written.
@@ -81,23 +95,25 @@ impl<O: Output> ChunkWriter<O> {
     /// Begins a file with what comes before its chunks, and gives the first chunk to be filled.
     ///
     /// # Errors
-    /// When it cannot be written, or there can be no thread for it.
+    /// When it cannot be written.
     pub(super) fn new(
         name: String,
         mut output: O,
         header: &[u8],
+        thread: Builder,
     ) -> Result<(ChunkWriter<O>, Chunk), ExportError> {
         output.write_all(header).map_err(|error| write_error(&name, &error))?;
         let (length_bytes, checksum) = (header.len() as u64, crc32c::crc32c(header));
         let written = Written { output, length_bytes, checksum, chunks: 0 };
         let (full, to_write) = sync_channel(CHUNKS_MAX);
         let (to_fill, empty) = sync_channel(CHUNKS_MAX);
-        let thread = Builder::new()
-            .name("handoff-write".to_owned())
-            .spawn(move || written.write(to_write, &to_fill))
-            .map_err(|error| write_error(&name, &error))?;
-        let writer = ChunkWriter { name, full: Some(full), empty, chunks: 1, thread: Some(thread) };
-        Ok((writer, Chunk::new()))
+        let thread = thread.name("handoff-write".to_owned());
+        let begun = begin(thread, written, move |written| written.write(to_write, &to_fill));
+        let way = match begun {
+            Ok(thread) => Way::Beside(Beside { full, empty, chunks: 1, thread }),
+            Err(refused) => Way::Here(refused.work),
+        };
+        Ok((ChunkWriter { name, way }, Chunk::new()))
     }
 
     /// Hands a full chunk over for an empty one, and waits for that while too many are under way.
@@ -105,18 +121,19 @@ impl<O: Output> ChunkWriter<O> {
     /// # Errors
     /// When this chunk or one before it could not be written.
     pub(super) fn exchange(&mut self, chunk: &mut Chunk) -> Result<(), ExportError> {
-        let another = match self.empty.try_recv() {
-            Ok(empty) => Ok(empty),
-            Err(TryRecvError::Empty) if self.chunks < CHUNKS_MAX => {
-                self.chunks += 1;
-                Ok(Chunk::new())
-            }
-            // A thread that has failed gives none back.
-            Err(_) => self.empty.recv(),
-        };
-        let taken = match (another, &self.full) {
-            (Ok(another), Some(full)) => full.send(std::mem::replace(chunk, another)).is_ok(),
-            _ => false,
+        let taken = match &mut self.way {
+            Way::Beside(beside) => beside.exchange(chunk),
+            Way::Here(written) => match written.write_chunk(chunk) {
+                Ok(()) => {
+                    chunk.clear();
+                    true
+                }
+                Err(error) => {
+                    self.way = Way::Ended;
+                    return Err(write_error(&self.name, &error));
+                }
+            },
+            Way::Ended => false,
         };
         if taken { Ok(()) } else { Err(self.end().err().unwrap_or_else(|| self.stopped())) }
     }
@@ -126,8 +143,14 @@ impl<O: Output> ChunkWriter<O> {
     /// # Errors
     /// When one could not be written.
     pub(super) fn end(&mut self) -> Result<Written<O>, ExportError> {
-        self.full = None;
-        let outcome = self.thread.take().and_then(|thread| thread.join().ok());
+        let outcome = match std::mem::replace(&mut self.way, Way::Ended) {
+            Way::Beside(beside) => {
+                drop(beside.full);
+                beside.thread.join().ok()
+            }
+            Way::Here(written) => Some(Ok(written)),
+            Way::Ended => None,
+        };
         match outcome {
             Some(Ok(written)) => Ok(written),
             Some(Err(error)) => Err(write_error(&self.name, &error)),
@@ -137,6 +160,25 @@ impl<O: Output> ChunkWriter<O> {
 
     fn stopped(&self) -> ExportError {
         ExportError::Write(format!("{}: its thread has stopped", self.name))
+    }
+}
+
+impl<O> Beside<O> {
+    /// Whether the chunk was taken.
+    fn exchange(&mut self, chunk: &mut Chunk) -> bool {
+        let another = match self.empty.try_recv() {
+            Ok(empty) => Ok(empty),
+            Err(TryRecvError::Empty) if self.chunks < CHUNKS_MAX => {
+                self.chunks += 1;
+                Ok(Chunk::new())
+            }
+            // A thread that has failed gives none back.
+            Err(_) => self.empty.recv(),
+        };
+        match another {
+            Ok(another) => self.full.send(std::mem::replace(chunk, another)).is_ok(),
+            Err(_) => false,
+        }
     }
 }
 

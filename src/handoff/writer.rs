@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::sync::{Arc, OnceLock};
+use std::thread::Builder;
 
 use mooring_actors::handoff::{ExportError, RangePlace, RangeRecord, RecordSink, ShardRecord};
 use mooring_proto::Incarnation;
@@ -48,8 +49,22 @@ impl<O: Output> ShardFileWriter<O> {
         deadline: Deadline,
         durable: bool,
     ) -> Result<ShardFileWriter<O>, ExportError> {
+        ShardFileWriter::with_thread(output, index, incarnation, deadline, durable, Builder::new())
+    }
+
+    /// The same, with this thread to write beside whoever gives the records. If the system refuses it,
+    /// they are written by whoever gives them.
+    pub(super) fn with_thread(
+        output: O,
+        index: u32,
+        incarnation: Incarnation,
+        deadline: Deadline,
+        durable: bool,
+        thread: Builder,
+    ) -> Result<ShardFileWriter<O>, ExportError> {
         let header = header(index, incarnation);
-        let (chunks, chunk) = ChunkWriter::new(ShardFile::name_of(index), output, &header)?;
+        let name = ShardFile::name_of(index);
+        let (chunks, chunk) = ChunkWriter::new(name, output, &header, thread)?;
         Ok(ShardFileWriter {
             chunks,
             file: ShardFile { index, ..ShardFile::default() },

@@ -1,6 +1,8 @@
 use std::io::{self, Write};
+use std::thread::Builder;
 use std::time::Instant;
 
+use mooring_actors::beside::refused_thread;
 use mooring_actors::handoff::{ExportError, ObjectRecord, RangeRecord, RecordSink, SideRecord};
 use mooring_proto::ClientId;
 use proptest::prelude::*;
@@ -147,6 +149,20 @@ fn no_file_and_empty_files_are_read_as_such() {
 }
 
 #[test]
+fn a_file_is_the_same_if_the_system_refuses_the_thread_that_writes_it() {
+    for records in [ranges(0), long(), Vec::new()] {
+        let (expected, bytes) = file(0, &records);
+        let (output, thread) = (Vec::new(), refused_thread());
+        let mut writer =
+            ShardFileWriter::with_thread(output, 0, WRITER, Deadline::NEVER, true, thread).unwrap();
+        write_all(&mut writer, &records).unwrap();
+        writer.finish(&counts(&records)).unwrap();
+        assert_eq!(writer.finished().get(), Some(&expected));
+        assert_eq!(writer.into_output(), Some(bytes));
+    }
+}
+
+#[test]
 fn a_shard_that_has_lost_its_bearings_is_not_written() {
     let replica = |ordinal| Owned::Other(RangeRecord::Replica { place: place(1, 0), ordinal });
     let mut unreplicated = object(place(0, 1), b"key");
@@ -197,7 +213,7 @@ fn a_file_with_other_counts_than_its_shard_is_not_finished() {
 }
 
 /// A disk with so much room.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Disk {
     left_bytes: usize,
     syncs: bool,
@@ -224,10 +240,16 @@ impl Output for Disk {
     }
 }
 
+/// The outcome is one without a thread, too.
 fn write_to(disk: Disk, records: &[Owned]) -> Result<(), ExportError> {
-    let mut writer = ShardFileWriter::new(disk, 0, WRITER, Deadline::NEVER, true)?;
-    write_all(&mut writer, records)?;
-    writer.finish(&counts(records))
+    let [beside, here] = [Builder::new(), refused_thread()].map(|thread| {
+        let (disk, deadline) = (disk.clone(), Deadline::NEVER);
+        let mut writer = ShardFileWriter::with_thread(disk, 0, WRITER, deadline, true, thread)?;
+        write_all(&mut writer, records)?;
+        writer.finish(&counts(records))
+    });
+    assert_eq!(beside, here);
+    here
 }
 
 #[test]
