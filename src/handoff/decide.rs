@@ -120,7 +120,8 @@ fn judge(found: &Found, limits: &Limits, now_wall_ms: u64) -> Result<(), Cause> 
             },
         ));
     }
-    // Also beside the note that it serves: it voids the claim between that and its serving.
+    // Also beside the note that it serves: it voids the claim between that and its serving. If a failed
+    // machine has brought the claim back after that, it is used up all the more.
     if found.claimed.is_some() {
         return Err(aborted_previous());
     }
@@ -188,7 +189,7 @@ fn without_ready(found: &Found) -> Cause {
     let serving = found.serving.as_ref();
     let left = match &found.last_shutdown {
         Some(Note::Sound(note)) if leaves_last(serving, note.incarnation) => note,
-        // Whoever serves has voided this, as the claim just before it.
+        // Whoever serves has voided this, as the claim just before it, unless the disk has failed.
         Some(Note::Sound(note)) if note.result == ShutdownResult::Ok => return aborted_previous(),
         Some(Note::Unsound(fault)) if serving.is_none() => {
             return Cause::new(Reason::Corrupt, fault.clone());

@@ -4,6 +4,7 @@ mod errors;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub(super) struct Held {
     lock: Lock,
     /// Kept for the whole of each step that changes it.
     stage: Mutex<Stage>,
+    /// Whether a claim was used up without serving.
+    has_lost: Arc<AtomicBool>,
 }
 
 /// What a master has said of its end so far. The word that decides is never replaced by an earlier one.
@@ -83,7 +86,8 @@ impl HandoffDirectory {
             LockError::Io(source) => unusable(source),
         })?;
         let stage = Mutex::new(Stage::Opened);
-        let held = Arc::new(Held { path: path.to_owned(), lock, stage });
+        let has_lost = Arc::default();
+        let held = Arc::new(Held { path: path.to_owned(), lock, stage, has_lost });
         Ok(HandoffDirectory { held, room: None, said: Mutex::new(Said::Nothing) })
     }
 
@@ -148,7 +152,8 @@ impl HandoffDirectory {
     /// leads to an ordinary empty start. What the master before said is kept in the note.
     ///
     /// # Errors
-    /// When a step fails. The process must not serve then.
+    /// When a step fails. The process must not serve then. What fails once the claim is void by its
+    /// name is no error but a line in the log: the snapshot could not be given back any more.
     pub(crate) fn begin_serving(&mut self, start: StartNote) -> Result<Leftovers, DirectoryError> {
         self.make_room()?;
         let held = self.held.clone();
@@ -169,11 +174,44 @@ impl HandoffDirectory {
             last_shutdown,
         };
         self.write_in_room(SERVING_NAME, &note)?;
-        for name in [CLAIMED_NAME, LAST_SHUTDOWN_NAME, POISON_NAME] {
-            leftovers.paths.extend(self.void(name)?);
+        leftovers.paths.extend(self.void_behind_note(CLAIMED_NAME)?);
+        let had_claimed = *stage == Stage::Claimed;
+        for name in [LAST_SHUTDOWN_NAME, POISON_NAME] {
+            match self.void_behind_note(name) {
+                Ok(path) => leftovers.paths.extend(path),
+                // What was restored has no other copy any more. The next start may give another reason
+                // for what it finds; it restores nothing that this one has not left.
+                Err(error) if had_claimed => {
+                    tracing::warn!(%error, "it stays in the handoff directory, and the master serves");
+                }
+                Err(error) => return Err(error),
+            }
         }
         *stage = Stage::Serving(start.incarnation);
         Ok(leftovers)
+    }
+
+    /// Voids what no start restores beside the note that this master serves, which lasts by now. So
+    /// it is enough that its name is gone: if the sync fails, a failure of the machine may bring it
+    /// back, and a claim beside such a note counts as used up.
+    fn void_behind_note(&self, name: &str) -> Result<Option<PathBuf>, DirectoryError> {
+        let (named, void) = (self.path().join(name), durable::void_name());
+        match durable::rename(self.path(), &named, &void) {
+            Ok(()) => Ok(Some(self.path().join(void))),
+            Err(error) if is_missing(&named) => {
+                let void = Some(self.path().join(void)).filter(|void| !is_missing(void));
+                if void.is_some() {
+                    tracing::warn!(
+                        name,
+                        %error,
+                        "it is void, but if the machine fails soon it may come back in the handoff \
+                         directory, and the next start then counts the handoff as used up"
+                    );
+                }
+                Ok(void)
+            }
+            Err(source) => Err(self.failed(&format!("void {name}"), source)),
+        }
     }
 
     /// Says that this master is leaving: from now on, if it is killed, the next start finds that a
@@ -279,6 +317,9 @@ impl HandoffDirectory {
         if *stage == Stage::Retreated {
             return Err(DirectoryError::OutOfTurn("refuse"));
         }
+        if *stage == Stage::Claimed {
+            held.has_lost.store(true, Ordering::Release);
+        }
         *stage = Stage::Retreated;
         let refusal = Refusal { note: self.path().join(REFUSED_NAME) };
         if refusal.was_cleared() {
@@ -374,6 +415,11 @@ impl Held {
     pub(super) fn stage(&self) -> MutexGuard<'_, Stage> {
         // Each change is one step, so that a panic elsewhere leaves it whole.
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Is set when a claim is used up without serving.
+    pub(super) fn has_lost(&self) -> Arc<AtomicBool> {
+        self.has_lost.clone()
     }
 
     pub(super) fn failed(&self, attempt: &str, source: io::Error) -> DirectoryError {

@@ -99,7 +99,7 @@ pub(super) fn remove_file(directory: &Path, name: &str) -> io::Result<()> {
 /// Gives a file or directory that may be missing a name that nobody reads. When it returns, it is
 /// void, also after a crash; its content may take longer to delete. Gives the new path.
 pub(super) fn make_void(directory: &Path, name: &str) -> io::Result<Option<PathBuf>> {
-    let void = unique_name(VOID_PREFIX);
+    let void = void_name();
     match rename(directory, &directory.join(name), &void) {
         Ok(()) => Ok(Some(directory.join(void))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -122,6 +122,11 @@ pub(super) fn delete(path: &Path) -> io::Result<()> {
 /// A name for what is being written.
 pub(super) fn temporary_name() -> String {
     unique_name(WRITING_PREFIX)
+}
+
+/// A name for what is void.
+pub(super) fn void_name() -> String {
+    unique_name(VOID_PREFIX)
 }
 
 /// Whether a name is that of something unfinished or void, which is to be deleted.

@@ -11,6 +11,7 @@ use mooring_proto::Incarnation;
 use super::deadline::Deadline;
 use super::directory::Held;
 use super::format::MANIFEST_BYTES_MAX;
+use super::found::is_missing;
 use super::manifest::{MANIFEST_NAME, Manifest, ShardFile};
 use super::memory::Admission;
 use super::reason::{Cause, Reason};
@@ -196,20 +197,24 @@ impl Export {
         }
         self.held.check_or_poison(self.incarnation)?;
         let directory = self.held.path();
-        let renamed = durable::rename(directory, &self.path, READY_NAME)
-            .map_err(|error| write_failed("publish the snapshot", &error));
+        let renamed = durable::rename(directory, &self.path, READY_NAME);
+        let has_its_name = is_missing(&self.path) && !is_missing(&directory.join(READY_NAME));
         // Another master may have come between the check and the name.
         let failure = match (renamed, self.held.owns_lock()) {
             (Ok(()), Ok(())) => return Ok(()),
-            (Err(failure), _) => failure,
-            (Ok(()), Err(cause)) => {
+            // A machine that fails now leaves the name or not, as one that fails a moment earlier does.
+            (Err(error), Ok(())) if has_its_name => {
+                tracing::warn!(%error, "the snapshot has its name, and loses it if the machine fails soon");
+                return Ok(());
+            }
+            (Err(error), _) if !has_its_name => write_failed("publish the snapshot", &error),
+            (_, Ok(())) => unreachable!("with its name and the lock it is published"),
+            (_, Err(cause)) => {
                 self.held.poison(self.incarnation, &cause);
                 ExportFailure { cause }
             }
         };
-        if self.path.symlink_metadata().is_err()
-            && let Err(error) = durable::make_void(directory, READY_NAME)
-        {
+        if has_its_name && let Err(error) = durable::make_void(directory, READY_NAME) {
             tracing::error!(handoff_write = "void_failed", %error, "a snapshot is left");
         }
         Err(failure)

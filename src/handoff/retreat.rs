@@ -9,12 +9,13 @@
 //! its own. Of a rename whose sync fails it is not known whether it lasts, and it can be undone.
 
 use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use mooring_proto::Incarnation;
 
 use super::directory::{DirectoryError, Held};
-use super::found::look;
+use super::found::{is_missing, look};
 use super::notes::SERVING_NAME;
 use super::{CLAIMED_NAME, READY_NAME, durable};
 
@@ -35,6 +36,7 @@ pub(super) enum Stage {
 #[derive(Clone, Debug)]
 pub(crate) struct Retreat {
     held: Weak<Held>,
+    has_lost: Arc<AtomicBool>,
 }
 
 /// What a retreat has found.
@@ -46,42 +48,60 @@ pub(crate) enum GivenBack {
     Snapshot,
     /// Too late: the directory says that this master serves.
     Serving,
+    /// What was claimed could not be given back before, or a refusal was recorded beside it: it is used
+    /// up.
+    Lost,
 }
 
 impl Retreat {
     pub(super) fn of(held: &Arc<Held>) -> Retreat {
-        Retreat { held: Arc::downgrade(held) }
+        Retreat { held: Arc::downgrade(held), has_lost: held.has_lost() }
+    }
+
+    /// Whether this start has used up what it had claimed, and did not come to serve.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.has_lost.load(Ordering::Acquire)
     }
 
     /// Gives back what was claimed, unless the directory says already that this master serves. When
     /// it returns anything else, this process can neither claim nor serve any more.
     ///
     /// # Errors
-    /// When the claim cannot be undone; then the snapshot counts as used up. If only the sync after the
-    /// rename has failed, the next start may find and restore it. The process can neither claim nor
-    /// serve any more.
+    /// When the claim cannot be undone; then the snapshot counts as used up. The process can neither
+    /// claim nor serve any more.
     pub(crate) fn give_back(&self) -> Result<GivenBack, DirectoryError> {
+        let before = if self.has_lost() { GivenBack::Lost } else { GivenBack::Untouched };
         // A directory that is not held any more has its outcome.
-        let Some(held) = self.held.upgrade() else { return Ok(GivenBack::Untouched) };
+        let Some(held) = self.held.upgrade() else { return Ok(before) };
         let mut stage = held.stage();
         match *stage {
             Stage::Serving(_) => return Ok(GivenBack::Serving),
             Stage::Opened | Stage::Retreated => {
                 *stage = Stage::Retreated;
-                return Ok(GivenBack::Untouched);
+                return Ok(before);
             }
             Stage::Claimed => *stage = Stage::Retreated,
         }
-        // Another master may have found the claim meanwhile, and serve.
-        held.owns_lock().map_err(|cause| DirectoryError::NotOwner(cause.detail))?;
-        held.withdraw_serving_note()?;
-        durable::rename(held.path(), &held.path().join(CLAIMED_NAME), READY_NAME)
-            .map_err(|source| held.failed("give the snapshot back", source))?;
+        held.give_back().inspect_err(|_| self.has_lost.store(true, Ordering::Release))?;
         Ok(GivenBack::Snapshot)
     }
 }
 
 impl Held {
+    fn give_back(&self) -> Result<(), DirectoryError> {
+        // Another master may have found the claim meanwhile, and serve.
+        self.owns_lock().map_err(|cause| DirectoryError::NotOwner(cause.detail))?;
+        self.withdraw_serving_note()?;
+        let (claimed, ready) = (self.path().join(CLAIMED_NAME), self.path().join(READY_NAME));
+        match durable::rename(self.path(), &claimed, READY_NAME) {
+            Err(error) if is_missing(&claimed) && !is_missing(&ready) => {
+                tracing::warn!(%error, "given back, but used up if the machine fails soon");
+                Ok(())
+            }
+            outcome => outcome.map_err(|source| self.failed("give the snapshot back", source)),
+        }
+    }
+
     /// Removes the note that this process serves. One whose directory failed to be written has its
     /// name all the same, and the snapshot beside it would count as that of another master.
     ///

@@ -235,6 +235,7 @@ async fn turn_back(turning_back: Arc<TurningBack>) {
         Ok(Ok(GivenBack::Serving)) => return,
         Ok(Ok(GivenBack::Untouched)) => "untouched",
         Ok(Ok(GivenBack::Snapshot)) => "given_back",
+        Ok(Ok(GivenBack::Lost)) => "lost",
         Ok(Err(error)) => {
             tracing::warn!(%error, "the next start may begin empty");
             "lost"

@@ -1,7 +1,7 @@
 //! Rolls on a disk that fails: it refuses a step, refuses all of them from one on, as when it is full,
 //! or the machine loses its power, and with it what was not synced. Everything from a seed.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -30,12 +30,24 @@ enum Mishap {
     Nothing,
     /// One step fails.
     Hiccup(ErrorKind),
-    /// One step fails, soon after a snapshot was claimed.
+    /// One step fails, soon after a snapshot was claimed, also if the claim is void by then.
     ClaimedHiccup(ErrorKind),
     /// All steps fail from one on. It is the same for the disk if the process is killed there.
     Failure(ErrorKind),
     /// The same, and what was not synced by then may be lost.
     PowerLoss,
+    /// The same, soon after a snapshot was claimed.
+    ClaimedPowerLoss,
+}
+
+impl Mishap {
+    fn waits_for_a_claim(self) -> bool {
+        matches!(self, Mishap::ClaimedHiccup(_) | Mishap::ClaimedPowerLoss)
+    }
+
+    fn takes_power(self) -> bool {
+        matches!(self, Mishap::PowerLoss | Mishap::ClaimedPowerLoss)
+    }
 }
 
 /// How the masters of a seed fared.
@@ -49,6 +61,8 @@ struct Tally {
     failed: u32,
     /// Snapshots that such a start had claimed and given back, and that the next one restored.
     given_back: u32,
+    /// Starts that served although a step failed when their claim had no name any more.
+    served_on: u32,
 }
 
 /// One directory and the masters that use it, one after the other.
@@ -62,6 +76,8 @@ struct Place {
     restored: BTreeSet<u64>,
     /// Whether the last start has given a snapshot back.
     has_given_back: bool,
+    /// Whether a step has failed when the claim of a start had no name any more.
+    fails_behind_claim: Rc<Cell<bool>>,
     /// A fault on purpose: what is restored is claimed only when it is served already.
     claims_late: bool,
     tally: Tally,
@@ -76,6 +92,7 @@ impl Place {
             served_last: None,
             restored: BTreeSet::new(),
             has_given_back: false,
+            fails_behind_claim: Rc::default(),
             claims_late: false,
             tally: Tally::default(),
         }
@@ -85,45 +102,54 @@ impl Place {
     fn live(&mut self, incarnation: Incarnation) {
         let kind =
             if self.dice.random_bool(0.5) { ErrorKind::StorageFull } else { ErrorKind::Other };
-        let mishap = match self.dice.random_range(0..12) {
+        let mishap = match self.dice.random_range(0..13) {
             0..3 => Mishap::Nothing,
             3..5 => Mishap::Hiccup(kind),
             5..7 => Mishap::ClaimedHiccup(kind),
             7..9 => Mishap::Failure(kind),
-            _ => Mishap::PowerLoss,
+            9..11 => Mishap::PowerLoss,
+            _ => Mishap::ClaimedPowerLoss,
         };
         self.keep_synced();
         self.break_disk(mishap);
         self.run(incarnation);
         probe::fail_with(None);
         probe::look_with(None);
-        if mishap == Mishap::PowerLoss {
+        if mishap.takes_power() {
             self.lose_power();
         }
     }
 
     fn break_disk(&mut self, mishap: Mishap) {
-        let fails_at = match mishap {
-            Mishap::ClaimedHiccup(_) => self.dice.random_range(0..6),
-            _ => self.dice.random_range(0..60),
+        let fails_at = match mishap.waits_for_a_claim() {
+            true => self.dice.random_range(0..10),
+            false => self.dice.random_range(0..60),
         };
-        let attempts = Rc::new(RefCell::new(0));
-        let (counted, claimed) = (attempts.clone(), self.path.join(CLAIMED_NAME));
+        let (path, fails_behind) = (self.path.clone(), self.fails_behind_claim.clone());
+        fails_behind.set(false);
+        let (mut attempts, mut was_claimed) = (0, false);
         probe::fail_with(Some(Box::new(move || {
-            if matches!(mishap, Mishap::ClaimedHiccup(_)) && !claimed.exists() {
+            let is_claimed = path.join(CLAIMED_NAME).exists();
+            was_claimed |= is_claimed;
+            if mishap.waits_for_a_claim() && !was_claimed {
                 return Ok(());
             }
-            let at = counted.replace_with(|attempts| *attempts + 1);
-            match mishap {
+            let at = attempts;
+            attempts += 1;
+            let outcome = match mishap {
                 Mishap::Hiccup(kind) | Mishap::ClaimedHiccup(kind) if at == fails_at => {
                     Err(kind.into())
                 }
                 Mishap::Failure(kind) if at >= fails_at => Err(kind.into()),
-                Mishap::PowerLoss if at >= fails_at => Err(io::Error::other("no power")),
+                _ if mishap.takes_power() && at >= fails_at => Err(io::Error::other("no power")),
                 _ => Ok(()),
+            };
+            if outcome.is_err() && was_claimed && !is_claimed && path.join("serving").exists() {
+                fails_behind.set(true);
             }
+            outcome
         })));
-        if mishap == Mishap::PowerLoss {
+        if mishap.takes_power() {
             let (path, synced) = (self.path.clone(), self.synced.clone());
             probe::look_with(Some(Box::new(move |step| {
                 if step == "sync a directory" {
@@ -168,6 +194,7 @@ impl Place {
             self.serve(incarnation, restored_of);
         }
         let Ok(leftovers) = directory.begin_serving(note) else { return self.retreat(&directory) };
+        self.tally.served_on += u32::from(self.fails_behind_claim.get());
         leftovers.delete();
         self.tally.given_back += u32::from(was_given_back && restored_of.is_some());
         if !self.claims_late {
@@ -270,16 +297,17 @@ fn whatever_the_disk_does_a_snapshot_is_restored_once_and_only_if_nobody_has_ser
         let scratch = scratch();
         let mut place = Place::new(scratch.path(), seed);
         (1..=8).for_each(|number| place.live(Incarnation(number)));
-        let Tally { served, restored, damaged, failed, given_back } = place.tally;
+        let Tally { served, restored, damaged, failed, given_back, served_on } = place.tally;
         sum.served += served;
         sum.restored += restored;
         sum.damaged += damaged;
         sum.failed += failed;
         sum.given_back += given_back;
+        sum.served_on += served_on;
     }
     println!("{sum:?}");
     assert!(sum.restored > sum.served / 10 && sum.damaged > 0 && sum.failed > 0, "{sum:?}");
-    assert!(sum.given_back > 5, "{sum:?}");
+    assert!(sum.given_back > 5 && sum.served_on > 5, "{sum:?}");
 }
 
 #[test]

@@ -447,3 +447,21 @@ fn a_refusal_that_cannot_be_read_is_one_all_the_same() {
     fs::write(scratch.path().join("refused"), "{").unwrap();
     assert_eq!(would(scratch.path(), FailurePolicy::ServeEmpty), Err(Reason::Unknown));
 }
+
+/// A machine that fails then leaves the name or not, as one that fails a moment earlier does.
+#[test]
+fn a_snapshot_that_has_its_name_is_published_though_the_sync_fails() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = serving(scratch.path(), WRITER);
+    let ready = scratch.path().join("READY");
+    probe::fail_with(Some(Box::new(move || match ready.exists() {
+        true => Err(std::io::Error::other("the disk fails")),
+        false => Ok(()),
+    })));
+    let published = export(&directory, options());
+    probe::fail_with(None);
+    assert_eq!(published.map(|published| published.objects), Ok(4));
+    directory.record_shutdown(&left(WRITER, ShutdownResult::Ok)).unwrap();
+    drop(directory);
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Ok(()));
+}

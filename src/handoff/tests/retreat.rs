@@ -6,6 +6,8 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
+use mooring_proto::Incarnation;
+
 use super::protocol::{NEXT, copy_tree, names, open, would};
 use super::sample::{
     CREATED_MS, WRITER, begin, export, handed_over, options, ranges, read_snapshot, serving,
@@ -145,10 +147,12 @@ fn a_note_that_cannot_be_withdrawn_leaves_the_claim_used_up() {
     let scratch = handed_over();
     let directory = failed_while_it_began_to_serve(scratch.path());
     probe::fail_with(Some(Box::new(|| Err(io::Error::other("the disk fails")))));
-    assert!(matches!(directory.retreat().give_back(), Err(DirectoryError::Io { .. })));
+    let retreat = directory.retreat();
+    assert!(matches!(retreat.give_back(), Err(DirectoryError::Io { .. })));
     probe::fail_with(None);
-    assert_eq!(directory.retreat().give_back().unwrap(), GivenBack::Untouched);
+    assert_eq!(retreat.give_back().unwrap(), GivenBack::Lost);
     drop(directory);
+    assert_eq!(retreat.give_back().unwrap(), GivenBack::Lost);
     assert!(names(scratch.path()).contains(&"CLAIMED".to_owned()));
     assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::AbortedPrevious));
 }
@@ -162,22 +166,131 @@ fn a_claim_beside_the_note_of_its_own_start_is_one_that_did_not_come_to_serve() 
     assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::AbortedPrevious));
 }
 
-/// Of two steps more, the next start hears the same.
+/// Of one with the policy to refuse that has found its snapshot damaged, the claim stays.
 #[test]
-fn a_start_that_fails_behind_the_end_of_its_claim_has_used_it_up_and_was_expected_to_hand_over() {
+fn a_start_that_refuses_after_its_claim_has_lost_it_and_one_that_refuses_without_has_not() {
+    for (claims, expected) in [(true, GivenBack::Lost), (false, GivenBack::Untouched)] {
+        let scratch = handed_over();
+        let mut directory = open(scratch.path());
+        let retreat = directory.retreat();
+        if claims {
+            directory.claim().unwrap();
+        }
+        directory.refuse(&Cause::new(Reason::Corrupt, "a flipped bit"), CREATED_MS).unwrap();
+        assert_eq!(retreat.give_back().unwrap(), expected);
+    }
+}
+
+/// Without the sync a machine that fails leaves one of the two names.
+#[test]
+fn a_snapshot_whose_name_is_back_is_given_back_though_the_sync_fails() {
     let scratch = handed_over();
     let mut directory = open(scratch.path());
     directory.claim().unwrap();
-    let (claimed, serving) = (scratch.path().join("CLAIMED"), scratch.path().join("serving"));
-    probe::fail_with(Some(Box::new(move || match serving.exists() && !claimed.exists() {
-        true => Err(io::Error::other("the disk fails")),
-        false => Ok(()),
+    fail_while(scratch.path(), |path| path.join("READY").exists(), u32::MAX);
+    assert_eq!(directory.retreat().give_back().unwrap(), GivenBack::Snapshot);
+    probe::fail_with(None);
+    drop(directory);
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Ok(()));
+}
+
+/// Fails so many steps of this thread while the directory is in such a state.
+fn fail_while(path: &Path, state: fn(&Path) -> bool, mut times: u32) {
+    let path = path.to_owned();
+    probe::fail_with(Some(Box::new(move || {
+        if times == 0 || !state(&path) {
+            return Ok(());
+        }
+        times -= 1;
+        Err(io::Error::other("the disk fails"))
+    })));
+}
+
+/// Its note lasts, and its claim has no name any more.
+fn is_behind_its_claim(path: &Path) -> bool {
+    path.join("serving").exists() && !path.join("CLAIMED").exists()
+}
+
+/// The snapshot could not be given back any more, and what was restored is all that there is.
+#[test]
+fn a_start_serves_though_the_sync_behind_the_end_of_its_claim_fails() {
+    for times in [1, 2, u32::MAX] {
+        let scratch = handed_over();
+        let mut directory = open(scratch.path());
+        directory.claim().unwrap();
+        fail_while(scratch.path(), is_behind_its_claim, times);
+        let leftovers = directory.begin_serving(note()).unwrap();
+        probe::fail_with(None);
+        leftovers.delete();
+        assert_eq!(directory.retreat().give_back().unwrap(), GivenBack::Serving);
+        assert_eq!(directory.check(), Ok(()));
+        // Of what left the snapshot the note may stay, if its own name could not be changed.
+        let stays = names(scratch.path()).contains(&"last_shutdown".to_owned());
+        assert_eq!(stays, times > 1);
+        let next = would(scratch.path(), FailurePolicy::Refuse);
+        let expected = if stays { Reason::AbortedPrevious } else { Reason::Killed };
+        assert_eq!(next, Err(expected), "{times} steps fail");
+        assert!(names(scratch.path()).iter().all(|name| !name.starts_with("VOID-")));
+
+        export(&directory, options()).unwrap();
+        drop(directory);
+        assert_eq!(
+            would(scratch.path(), FailurePolicy::Refuse),
+            Ok(()),
+            "its own snapshot is good"
+        );
+    }
+}
+
+/// A machine that fails brings back what stood in the directory at its last sync.
+#[test]
+fn a_claim_that_a_failed_machine_brings_back_behind_a_served_start_is_never_restored() {
+    let scratch = handed_over();
+    let synced = tempfile::tempdir().unwrap();
+    let (path, kept) = (scratch.path().to_owned(), synced.path().join("synced"));
+    let mut directory = open(scratch.path());
+    directory.claim().unwrap();
+    let (from, to) = (path.clone(), kept.clone());
+    probe::look_with(Some(Box::new(move |step| {
+        if step == "sync a directory" {
+            let _ = fs::remove_dir_all(&to);
+            copy_tree(&from, &to);
+        }
+    })));
+    fail_while(&path, is_behind_its_claim, u32::MAX);
+    directory.begin_serving(note()).unwrap();
+    probe::fail_with(None);
+    probe::look_with(None);
+
+    assert_eq!(names(&kept), ["CLAIMED", "last_shutdown", "lock", "serving"]);
+    for policy in [FailurePolicy::ServeEmpty, FailurePolicy::Refuse] {
+        assert_eq!(would(&kept, policy), Err(Reason::AbortedPrevious));
+    }
+    let mut next = open(&kept);
+    begin(&mut next, Incarnation(3));
+    drop(next);
+    assert_eq!(names(&kept), ["lock", "serving"]);
+    assert_eq!(would(&kept, FailurePolicy::Refuse), Err(Reason::Killed));
+}
+
+/// The claim still has its name then, and so it can be given back.
+#[test]
+fn a_start_whose_claim_cannot_be_voided_at_all_gives_it_back() {
+    let scratch = handed_over();
+    let mut directory = open(scratch.path());
+    directory.claim().unwrap();
+    let (serving, mut steps) = (scratch.path().join("serving"), 0);
+    probe::fail_with(Some(Box::new(move || {
+        steps += u32::from(serving.exists());
+        // The first one syncs the note.
+        if steps == 2 { Err(io::Error::other("the disk fails")) } else { Ok(()) }
     })));
     assert!(matches!(directory.begin_serving(note()), Err(DirectoryError::Io { .. })));
     probe::fail_with(None);
-    assert!(matches!(directory.retreat().give_back(), Err(DirectoryError::Io { .. })));
+    assert_eq!(directory.retreat().give_back().unwrap(), GivenBack::Snapshot);
     drop(directory);
-    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Err(Reason::AbortedPrevious));
+    assert_eq!(names(scratch.path()), ["READY", "last_shutdown", "lock"]);
+    assert_eq!(would(scratch.path(), FailurePolicy::Refuse), Ok(()));
 }
 
 #[test]
