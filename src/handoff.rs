@@ -102,7 +102,7 @@ mod snapshot;
 mod tests;
 mod writer;
 
-pub(crate) use ahead::ReadAhead;
+pub(crate) use ahead::read_ahead;
 pub(crate) use clear::{clear, clear_refusal};
 pub(crate) use deadline::Deadline;
 pub(crate) use decide::{Decision, FailurePolicy, Limits, decide};
@@ -124,6 +124,8 @@ pub(crate) use retreat::{GivenBack, Retreat};
 pub(crate) use snapshot::Snapshot;
 #[cfg(test)]
 pub(crate) use tests::sample::handed_over;
+#[cfg(test)]
+pub(crate) use tests::sound::claimed as claimed_and_sound;
 
 const READY_NAME: &str = "READY";
 const CLAIMED_NAME: &str = "CLAIMED";

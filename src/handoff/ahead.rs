@@ -2,25 +2,15 @@
 
 use std::io::Read;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{Builder, Scope};
+use std::thread::{self, Builder};
 
+use mooring_actors::beside::begin_scoped;
 use mooring_actors::handoff::RangeRecord;
 use mooring_actors::shard::prefetch;
 
 use super::ReadError;
 use super::reader::ShardFileReader;
 use super::record::{Body, Parsed};
-
-/// Gives the records of one file in order of place, while the thread reads, checks and decodes what
-/// follows. The thread also takes care of the keys, which are most of the bytes: what becomes of
-/// each of them, a `K`, comes with its object, whose record has no key any more.
-///
-/// The thread ends with the file, with a fault, or soon after this is dropped.
-pub(crate) struct ReadAhead<K, E> {
-    filled: Receiver<Message<K, E>>,
-    /// Used up, for the thread to fill again.
-    empty: SyncSender<Batch<K>>,
-}
 
 /// The records of one chunk, and what stands in the tagged fields of those that have any.
 struct Batch<K> {
@@ -34,69 +24,97 @@ impl<K> Batch<K> {
     }
 }
 
+impl<K: Copy> Batch<K> {
+    fn give<E>(
+        &self,
+        take: &mut impl FnMut(&RangeRecord<'_>, Option<K>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (position, (parsed, key)) in self.records.iter().enumerate() {
+            // They may have been written by another processor, which takes its time to give them away.
+            if let Some((parsed, key)) = self.records.get(position + AHEAD) {
+                prefetch(parsed);
+                prefetch(key);
+            }
+            take(&parsed.view(&self.fields), *key)?;
+        }
+        Ok(())
+    }
+}
+
 enum Message<K, E> {
     Batch(Batch<K>),
     End(Result<(), E>),
 }
 
-impl<K: Copy + Send, E: Send + From<ReadError>> ReadAhead<K, E> {
-    /// Begins to read. The thread calls `keep` with the key of each object, in their order.
-    ///
-    /// # Errors
-    /// When there is no thread for it.
-    pub(crate) fn start<'scope, R: Read + Send + 'scope>(
-        scope: &'scope Scope<'scope, '_>,
-        reader: ShardFileReader<R>,
-        keep: impl FnMut(&[u8]) -> Result<K, E> + Send + 'scope,
-    ) -> Result<ReadAhead<K, E>, E>
-    where
-        K: 'scope,
-        E: 'scope,
-    {
-        let (fill, filled) = sync_channel(BATCHES);
-        let (empty, used) = sync_channel(BATCHES);
-        for _ in 0..BATCHES {
-            // There is room for all of them.
-            let _ = empty.try_send(Batch::new());
-        }
-        let name = reader.name().to_owned();
-        Builder::new()
-            .name("restore-read".to_owned())
-            .spawn_scoped(scope, move || read_all(reader, keep, &used, &fill))
-            .map_err(|error| ReadError::io(&name, &error))?;
-        Ok(ReadAhead { filled, empty })
+/// Gives the records of one file to `take` in order of place, while a thread reads, checks and decodes
+/// what follows. The thread also takes care of the keys, which are most of the bytes: `keep` is
+/// called with each of them, in their order, and what becomes of it, a `K`, comes with its object,
+/// whose record has no key any more. Nothing that was taken may be used before this has returned
+/// without an error: only then the file is what was written.
+///
+/// If the system refuses the thread, this one does all of it.
+///
+/// # Errors
+/// As [`ShardFileReader::next`], and what `keep` and `take` say.
+pub(crate) fn read_ahead<R: Read + Send, K: Copy + Send, E: Send + From<ReadError>>(
+    thread: Builder,
+    reader: ShardFileReader<R>,
+    keep: impl FnMut(&[u8]) -> Result<K, E> + Send,
+    take: impl FnMut(&RangeRecord<'_>, Option<K>) -> Result<(), E>,
+) -> Result<(), E> {
+    let (fill, filled) = sync_channel(BATCHES);
+    let (empty, used) = sync_channel(BATCHES);
+    for _ in 0..BATCHES {
+        // There is room for all of them.
+        let _ = empty.try_send(Batch::new());
     }
-
-    /// Gives each record to `take`, with what became of its key if it is of an object, until all came
-    /// and the file is what was written. What was taken must not be used before.
-    ///
-    /// # Errors
-    /// As [`ShardFileReader::next`], and what `keep` and `take` say.
-    pub(crate) fn for_each(
-        self,
-        mut take: impl FnMut(&RangeRecord<'_>, Option<K>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        loop {
-            let batch = match self.filled.recv() {
-                Ok(Message::Batch(batch)) => batch,
-                Ok(Message::End(end)) => return end,
-                Err(_) => {
-                    return Err(ReadError::corrupt("a file", "was not read to its end").into());
-                }
-            };
-            let Batch { records, fields } = &batch;
-            for (position, (parsed, key)) in records.iter().enumerate() {
-                // They were written by another processor, which takes its time to give them away.
-                if let Some((parsed, key)) = records.get(position + AHEAD) {
-                    prefetch(parsed);
-                    prefetch(key);
-                }
-                take(&parsed.view(fields), *key)?;
+    let thread = thread.name("restore-read".to_owned());
+    thread::scope(|scope| {
+        // The thread ends with the file, with a fault, or soon after the channels are dropped.
+        let begun = begin_scoped(scope, thread, (reader, keep), move |(reader, keep)| {
+            read_all(reader, keep, &used, &fill);
+        });
+        match begun {
+            Ok(_) => take_all(filled, empty, take),
+            Err(refused) => {
+                let (reader, keep) = refused.work;
+                read_here(reader, keep, take)
             }
-            // The thread may have come to the end and be gone.
-            let _ = self.empty.try_send(batch);
         }
+    })
+}
+
+/// Takes what the thread fills.
+fn take_all<K: Copy, E: From<ReadError>>(
+    filled: Receiver<Message<K, E>>,
+    empty: SyncSender<Batch<K>>,
+    mut take: impl FnMut(&RangeRecord<'_>, Option<K>) -> Result<(), E>,
+) -> Result<(), E> {
+    loop {
+        let batch = match filled.recv() {
+            Ok(Message::Batch(batch)) => batch,
+            Ok(Message::End(end)) => return end,
+            Err(_) => {
+                return Err(ReadError::corrupt("a file", "was not read to its end").into());
+            }
+        };
+        batch.give(&mut take)?;
+        // The thread may have come to the end and be gone.
+        let _ = empty.try_send(batch);
     }
+}
+
+/// Reads a chunk and gives it, and then the next one.
+fn read_here<R: Read, K: Copy, E: From<ReadError>>(
+    mut reader: ShardFileReader<R>,
+    mut keep: impl FnMut(&[u8]) -> Result<K, E>,
+    mut take: impl FnMut(&RangeRecord<'_>, Option<K>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut batch = Batch::new();
+    while read_batch(&mut reader, &mut keep, &mut batch)? {
+        batch.give(&mut take)?;
+    }
+    Ok(())
 }
 
 /// Reads until the file ends, a fault is found, or nobody takes the records any more.

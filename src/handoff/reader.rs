@@ -139,11 +139,6 @@ impl<R: Read> ShardFileReader<R> {
         Ok(true)
     }
 
-    /// For messages: the file.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
     #[inline]
     fn decode_next(&mut self) -> Result<Parsed, ReadError> {
         let (parsed, end) = decode(&self.chunk, self.position, self.before)

@@ -10,3 +10,4 @@ mod retreat;
 mod room;
 mod roundtrip;
 pub(super) mod sample;
+pub(super) mod sound;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{Builder, ScopedJoinHandle};
 
 use mooring_actors::ShardId;
+use mooring_actors::beside::begin_scoped;
 use mooring_actors::core::{CoreConfig, CoreState, Reshape};
 use mooring_actors::handoff::{RangeRecord, RestoreError, RestoredSegment};
 use mooring_actors::pool::Pool;
@@ -13,7 +14,7 @@ use mooring_actors::shard::state::Shard;
 
 use super::prefault::Prefault;
 use crate::admin::RestoreProgress;
-use crate::handoff::{Cause, Deadline, Manifest, ReadAhead, Reason, Snapshot};
+use crate::handoff::{Cause, Deadline, Manifest, Reason, Snapshot, read_ahead};
 
 /// A whole restore.
 pub(super) struct Restored {
@@ -25,23 +26,33 @@ pub(super) struct Restored {
     pub(super) clients: usize,
 }
 
-/// Restores on so many threads, which count what they have laid down.
+/// The threads of a restore. What gets none is done by the thread that wanted it.
+#[derive(Clone, Copy)]
+pub(super) struct Threads {
+    /// Files that are restored side by side. Each may take a second thread that reads ahead.
+    pub(super) files: u16,
+    /// Makes one.
+    pub(super) new: fn() -> Builder,
+}
+
+/// Restores on such threads, which count what they have laid down.
 ///
 /// # Errors
 /// Why nothing of the snapshot may be used.
 pub(super) fn restore(
     snapshot: &Snapshot,
     config: CoreConfig,
-    workers: u16,
+    threads: Threads,
     deadline: Deadline,
     progress: &RestoreProgress,
 ) -> Result<Restored, Cause> {
     let manifest = snapshot.manifest();
     progress.expect(manifest.shards.iter().map(|file| file.ranges).sum());
     let segments = Pool::restored_segments(&manifest.pool).map_err(|error| unsound(&error))?;
-    let source = Source { snapshot, config: &config, segments: &segments, deadline, progress };
+    let source =
+        Source { snapshot, config: &config, segments: &segments, threads, deadline, progress };
     let state = if is_same_shape(manifest, &config) {
-        let shards = source.each_by_itself(usize::from(workers))?;
+        let shards = source.each_by_itself()?;
         CoreState::restored(&config, &manifest.pool, &manifest.clients, shards)
             .map_err(|error| unsound(&error))?
     } else {
@@ -67,6 +78,7 @@ struct Source<'a> {
     snapshot: &'a Snapshot,
     config: &'a CoreConfig,
     segments: &'a [RestoredSegment],
+    threads: Threads,
     deadline: Deadline,
     progress: &'a RestoreProgress,
 }
@@ -75,7 +87,7 @@ type RestoredShard = (Shard, OwnedPages);
 
 impl Source<'_> {
     /// Each shard from its own file, side by side.
-    fn each_by_itself(&self, workers: usize) -> Result<Vec<RestoredShard>, Cause> {
+    fn each_by_itself(&self) -> Result<Vec<RestoredShard>, Cause> {
         let files = self.snapshot.manifest().shards.len();
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let work = || {
@@ -93,8 +105,9 @@ impl Source<'_> {
         };
         let mut outcomes: Vec<_> = std::thread::scope(|scope| {
             // This thread is one of them, so that it goes on if the system gives no other.
-            let beside = || Builder::new().spawn_scoped(scope, work).ok();
-            let threads: Vec<_> = (1..workers.clamp(1, files)).map_while(|_| beside()).collect();
+            let beside = || (self.threads.new)().spawn_scoped(scope, work).ok();
+            let workers = usize::from(self.threads.files).clamp(1, files);
+            let threads: Vec<_> = (1..workers).map_while(|_| beside()).collect();
             let own = catch_unwind(AssertUnwindSafe(work));
             let panicked = |_| vec![(0, Err(Cause::new(Reason::Corrupt, "the restore panicked")))];
             let done = threads.into_iter().map(ScopedJoinHandle::join);
@@ -110,17 +123,17 @@ impl Source<'_> {
         let objects = self.snapshot.manifest().shards[index].record.objects;
         let mut restore = self.config.restore_shard(ShardId(number), self.segments, objects);
         let mut keys = restore.lend_keys();
-        std::thread::scope(|scope| {
-            let mut prefault = Prefault::default();
-            let kept = &mut keys;
-            let keep = move |key: &[u8]| {
-                prefault.expect(key.len() + KEY_HEADER_BYTES);
-                kept.add(key).map_err(|error| unsound(&error))
-            };
-            lay_all(ReadAhead::start(scope, reader, keep)?, &mut restore, failed, self.progress)
-        })?;
+        let (mut prefault, kept) = (Prefault::default(), &mut keys);
+        let keep = move |key: &[u8]| {
+            prefault.expect(key.len() + KEY_HEADER_BYTES);
+            kept.add(key).map_err(|error| unsound(&error))
+        };
+        let mut laying =
+            Laying { restore: &mut restore, failed, progress: self.progress, ranges: 0 };
+        read_ahead((self.threads.new)(), reader, keep, laying.take())?;
+        laying.end();
         restore.return_keys(keys);
-        restore.build_index(INDEX_THREADS, build_side_by_side);
+        restore.build_index(INDEX_THREADS, |shares| build_side_by_side(shares, self.threads.new));
         restore.finish(objects, self.sequence_floor()).map_err(|error| unsound(&error))
     }
 
@@ -152,46 +165,54 @@ impl Source<'_> {
 }
 
 /// Lays the records of one file down in its shard.
-fn lay_all(
-    ahead: ReadAhead<StoredKey, Cause>,
-    restore: &mut ShardRestore,
-    failed: &AtomicBool,
-    progress: &RestoreProgress,
-) -> Result<(), Cause> {
-    let mut prefault = Prefault::default();
-    let mut ranges = 0_u64;
-    ahead.for_each(|record, key| {
-        prefault.expect(RECORDS_BYTES);
-        let laid = match (record, key) {
-            (RangeRecord::Object(object), Some(key)) => restore.lay_object(object, key),
-            _ => restore.range(record),
-        };
-        laid.map_err(|error| unsound(&error))?;
-        ranges += 1;
-        if ranges.is_multiple_of(LOOK_EVERY) {
-            progress.add(LOOK_EVERY);
-            if failed.load(Ordering::Relaxed) {
-                return Err(Cause::new(Reason::Corrupt, "another file is of no use"));
-            }
-        }
-        Ok(())
-    })?;
-    progress.add(ranges % LOOK_EVERY);
-    Ok(())
+struct Laying<'a> {
+    restore: &'a mut ShardRestore,
+    failed: &'a AtomicBool,
+    progress: &'a RestoreProgress,
+    ranges: u64,
 }
 
-/// Builds one share here, where memory was freed for it, and each other one on a thread of its own.
-fn build_side_by_side(mut shares: Vec<IndexShare>) -> Vec<BuiltShare> {
+impl Laying<'_> {
+    /// What takes the records.
+    fn take(&mut self) -> impl FnMut(&RangeRecord<'_>, Option<StoredKey>) -> Result<(), Cause> {
+        let mut prefault = Prefault::default();
+        move |record, key| {
+            prefault.expect(RECORDS_BYTES);
+            let laid = match (record, key) {
+                (RangeRecord::Object(object), Some(key)) => self.restore.lay_object(object, key),
+                _ => self.restore.range(record),
+            };
+            laid.map_err(|error| unsound(&error))?;
+            self.ranges += 1;
+            if self.ranges.is_multiple_of(LOOK_EVERY) {
+                self.progress.add(LOOK_EVERY);
+                if self.failed.load(Ordering::Relaxed) {
+                    return Err(Cause::new(Reason::Corrupt, "another file is of no use"));
+                }
+            }
+            Ok(())
+        }
+    }
+
+    fn end(&self) {
+        self.progress.add(self.ranges % LOOK_EVERY);
+    }
+}
+
+/// Builds one share here, where memory was freed for it, and each other one on a thread of its own, or
+/// here as well if the system refuses that.
+fn build_side_by_side(mut shares: Vec<IndexShare>, thread: fn() -> Builder) -> Vec<BuiltShare> {
     let own = shares.pop();
     std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            shares.into_iter().map(|share| scope.spawn(move || share.build())).collect();
+        let begin = |share| begin_scoped(scope, thread(), share, IndexShare::build);
+        let begun: Vec<_> = shares.into_iter().map(begin).collect();
         let own = own.map(IndexShare::build);
-        // Whoever has asked for the shard says that it panicked.
-        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).chain(own).collect()
+        let built = begun.into_iter().map(|begun| match begun {
+            // Whoever has asked for the shard says that it panicked.
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(refused) => refused.work.build(),
+        });
+        built.chain(own).collect()
     })
 }
 
@@ -221,3 +242,6 @@ const KEY_HEADER_BYTES: usize = 6;
 
 /// What an object and its range take.
 const RECORDS_BYTES: usize = 64;
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use mooring_actors::core::{CoreConfig, CoreState};
 use mooring_proto::Incarnation;
 
 use super::options::{HandoffOptions, MasterOptions};
-use super::restore::{self, Restored};
+use super::restore::{self, Restored, Threads};
 use super::turning_back::TurningBack;
 use crate::admin::{Admin, HandoffReport, RestoreProgress, RestoreReport, StartState};
 use crate::command::CommandError;
@@ -227,7 +227,8 @@ fn take_over(
         shards = options.shards,
         "claimed the snapshot"
     );
-    let outcome = restore::restore(&snapshot, config, handoff.restore_workers, deadline, &laid);
+    let threads = Threads { files: handoff.restore_workers, new: thread::Builder::new };
+    let outcome = restore::restore(&snapshot, config, threads, deadline, &laid);
     match &outcome {
         Ok(restored) => restoring.note("mooring.objects", restored.objects),
         Err(cause) => restoring.fail(cause.to_string()),
