@@ -13,6 +13,7 @@ mod runtime;
 mod serve;
 mod settle;
 mod signals;
+mod standby;
 mod start;
 mod supervisor;
 mod turning_back;
@@ -24,6 +25,7 @@ use std::process::ExitCode;
 
 pub(crate) use args::MasterArgs;
 use options::{Identity, MasterOptions};
+use standby::{Standby, Standing};
 
 use crate::command::CommandError;
 use crate::frontend::{mooncake, quic};
@@ -66,7 +68,22 @@ pub(crate) fn run(args: &MasterArgs) -> Result<ExitCode, CommandError> {
     let failed = |error| CommandError::failed("cannot start the runtime", error);
     let serving = runtime::serving(options.runtime_threads).map_err(failed)?;
     let conducting = runtime::conducting().map_err(failed)?;
-    conducting.block_on(serve::serve(options, opened, serving))
+    // Before anything is claimed: what happens later must not depend on whether the system gives one.
+    let failed = |error| CommandError::failed("cannot start a thread", error);
+    let threads = Threads {
+        standby: Standby::start().map_err(failed)?,
+        watch: Standing::start("watch").map_err(failed)?,
+    };
+    conducting.block_on(serve::serve(options, opened, serving, threads))
+}
+
+/// Threads that a start and a drain can rely on.
+#[derive(Clone)]
+struct Threads {
+    /// For what the disk may hold up.
+    standby: Standby,
+    /// Ends a drain by its deadline.
+    watch: Standing,
 }
 
 /// What an actor that failed knew can no longer be trusted, so nothing more is answered.

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::options::MasterOptions;
 use super::ports::Ports;
 use super::ready_file::{self, Ready, Written};
+use super::standby::Standby;
 use crate::frontend::quic;
 use crate::tls;
 use crate::tls::dev::Published;
@@ -30,9 +30,9 @@ pub(super) struct Announced {
 impl Announced {
     /// Takes it away, but for what another master has put in its place. It is waited for at most this
     /// long; what takes longer goes on beside.
-    pub(super) async fn withdraw(&self, in_time: Duration) {
+    pub(super) async fn withdraw(&self, in_time: Duration, standby: &Standby) {
         let announced = self.clone();
-        let withdrawing = spawn_blocking(move || {
+        let withdrawing = standby.beside(move || {
             // The disk of the ready file may be what hangs.
             if let Some(fingerprint) = &announced.fingerprint {
                 fingerprint.withdraw();
@@ -203,7 +203,7 @@ mod tests {
     async fn neither_a_start_nor_a_leave_waits_for_a_ready_file_whose_disk_hangs() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ready.json");
-        let announced = Announced::default();
+        let (announced, standby) = (Announced::default(), Standby::start().unwrap());
         let (wake, awake) = mpsc::channel();
         let (begun, begins) = mpsc::channel();
         let hanging = path.clone();
@@ -213,11 +213,11 @@ mod tests {
             ready_file::write(&hanging, &ready())
         });
         begins.recv().unwrap();
-        announced.withdraw(Duration::from_millis(1)).await;
+        announced.withdraw(Duration::from_millis(1), &standby).await;
         assert!(!path.exists(), "it was not written yet");
 
         wake.send(()).unwrap();
-        announced.withdraw(Duration::MAX).await;
+        announced.withdraw(Duration::MAX, &standby).await;
         assert!(!path.exists(), "one that is written late goes all the same");
         assert!(matches!(*announced.ready_file.state(), State::Withdrawn));
     }
@@ -226,13 +226,13 @@ mod tests {
     async fn a_ready_file_is_there_when_it_was_announced_and_goes_when_the_master_leaves() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ready.json");
-        let announced = Announced::default();
+        let (announced, standby) = (Announced::default(), Standby::start().unwrap());
         announced.ready_file.write(&path, ready());
         // On a machine that is busy it may come after the moment that it is waited for.
         while !path.exists() {
             thread::yield_now();
         }
-        announced.withdraw(Duration::MAX).await;
+        announced.withdraw(Duration::MAX, &standby).await;
         assert!(!path.exists());
     }
 }

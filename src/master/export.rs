@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::options::HandoffOptions;
+use super::standby::Standby;
 use super::start::now_wall_ms;
 use crate::handoff::{
     Admission, Deadline, DirectoryError, Export, ExportFailure, ExportOptions, HandoffDirectory,
@@ -22,6 +23,8 @@ pub(super) struct Handover {
     pub(super) options: HandoffOptions,
     /// Of the route.
     pub(super) seed: u64,
+    /// For what the disk may hold up.
+    pub(super) standby: Standby,
 }
 
 /// A snapshot without its name.
@@ -40,7 +43,7 @@ impl Handover {
             Ok(()) | Err(DirectoryError::Gone(_)) => Ok(()),
             Err(error) => Err(ExportFailure::new(Reason::WriteFailed, error.to_string())),
         };
-        if let Err(failure) = beside(begin).await {
+        if let Err(failure) = self.beside(begin).await {
             tracing::warn!(%failure, "cannot say that the master leaves");
         }
     }
@@ -69,7 +72,7 @@ impl Handover {
                 now_wall_ms: created_wall_ms,
             })
         };
-        let export = beside(begin).await?;
+        let export = self.beside(begin).await?;
         let (pool, clients) = core.export_tables().await.map_err(|_| ExportError::Gone)?;
         let export = self.write_shards(core, export, &pool).await?;
         let manifest = Manifest {
@@ -123,7 +126,7 @@ impl Handover {
                     export.abandon();
                     Ok(())
                 };
-                beside(abandon).await?;
+                self.beside(abandon).await?;
                 Err(error.into())
             }
         }
@@ -134,14 +137,14 @@ impl Handover {
     /// # Errors
     /// Why there is no snapshot.
     pub(super) async fn publish(&self, written: Written) -> Result<Published, ExportFailure> {
-        beside(move || written.export.publish(written.manifest)).await
+        self.beside(move || written.export.publish(written.manifest)).await
     }
 
     /// Leaves word of how this master has left.
     pub(super) async fn record(self: &Arc<Handover>, note: ShutdownNote) {
         let handover = self.clone();
         let record = move || handover.directory.record_shutdown(&note);
-        match tokio::task::spawn_blocking(record).await {
+        match self.standby.beside(record).await {
             // That there is no directory was told when there was no snapshot.
             Ok(Ok(()) | Err(DirectoryError::Gone(_))) => {}
             Ok(Err(error)) => {
@@ -186,13 +189,14 @@ impl Handover {
             workers: u32::from(self.options.export_workers),
         }
     }
-}
 
-/// Runs what the disk may hold up on a thread of its own.
-async fn beside<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ExportFailure> + Send + 'static,
-) -> Result<T, ExportFailure> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(ExportFailure::new(Reason::WriteFailed, format!("the export panicked: {error}")))
-    })
+    /// Runs what the disk may hold up on another thread.
+    async fn beside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, ExportFailure> + Send + 'static,
+    ) -> Result<T, ExportFailure> {
+        self.standby.beside(work).await.unwrap_or_else(|error| {
+            Err(ExportFailure::new(Reason::WriteFailed, format!("the export panicked: {error}")))
+        })
+    }
 }

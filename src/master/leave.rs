@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 use mooring_actors::shard::state::shards_dropped;
 use tokio::time::{timeout, timeout_at};
 
+use super::Threads;
 use super::announce::Announced;
 use super::export::{Handover, Written};
 use super::signals::Signals;
+use super::standby::Standby;
 use crate::frontend::Context;
 use crate::frontend::mooncake::MooncakeListener;
 use crate::frontend::quic::Listener;
@@ -33,6 +35,7 @@ pub(super) struct Leaving {
     pub(super) deadline: Duration,
     /// `None` leaves nothing to the next master.
     pub(super) handover: Option<Arc<Handover>>,
+    pub(super) threads: Threads,
     /// All of it, for who follows it.
     pub(super) phase: Phase,
     /// What the process ends with, also at its deadline.
@@ -128,7 +131,7 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
     {
         tracing::warn!("the handoff directory takes its time");
     }
-    leaving.announced.withdraw(FIRST_WORD_TIME).await;
+    leaving.announced.withdraw(FIRST_WORD_TIME, &leaving.threads.standby).await;
     let _ = timeout_at((times.started + SETTLE_TIME).into(), context.stage.idle()).await;
     tracing::info!(
         handoff_shutdown = "serving_stopped",
@@ -239,9 +242,10 @@ impl Times {
         let (deadline, status) = (leaving.deadline, leaving.status);
         let is_published = Arc::new(AtomicBool::new(false));
         let (handover, published) = (leaving.handover.clone(), is_published.clone());
-        std::thread::spawn(move || {
+        let standby = leaving.threads.standby.clone();
+        leaving.threads.watch.take(move || {
             std::thread::sleep(deadline);
-            say_overdue(deadline, handover, published);
+            say_overdue(deadline, handover, published, &standby);
             end(status);
         });
         let last_words = (deadline / 5).min(LAST_WORDS_TIME);
@@ -259,9 +263,14 @@ impl Times {
 
 /// Says that time is over, and what that costs, to people and to the next master. It waits a moment at
 /// the most: the log or the disk may be what hangs.
-fn say_overdue(deadline: Duration, handover: Option<Arc<Handover>>, is_published: Arc<AtomicBool>) {
+fn say_overdue(
+    deadline: Duration,
+    handover: Option<Arc<Handover>>,
+    is_published: Arc<AtomicBool>,
+    standby: &Standby,
+) {
     let (done, said) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
+    standby.run(move || {
         let deadline_ms = deadline.as_millis() as u64;
         match handover {
             Some(handover) if !is_published.load(Ordering::Relaxed) => {

@@ -5,14 +5,15 @@ use std::net::UdpSocket;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use mooring_actors::core::Core;
 use mooring_proto::ClientId;
 use tokio::runtime::Handle;
-use tokio::task::JoinError;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::RecvError;
 
-use super::Opened;
 use super::announce::{Announced, announce};
 use super::export::Handover;
 use super::leave::{self, Leaving, end};
@@ -20,9 +21,11 @@ use super::options::MasterOptions;
 use super::ports::{self, Bound, Open, Quic, cannot_serve};
 use super::settle;
 use super::signals::{Asked, Signals};
+use super::standby::Standby;
 use super::start::{self, Begun};
 use super::supervisor::Supervisor;
 use super::turning_back::TurningBack;
+use super::{Opened, Threads};
 use crate::admin::{self, Admin, Family};
 use crate::command::CommandError;
 use crate::descriptors::Shares;
@@ -36,6 +39,7 @@ pub(super) async fn serve(
     options: MasterOptions,
     opened: Opened,
     serving_runtime: Handle,
+    threads: Threads,
 ) -> Result<ExitCode, CommandError> {
     let mut signals =
         Signals::new().map_err(|error| CommandError::failed("cannot hear signals", error))?;
@@ -51,7 +55,7 @@ pub(super) async fn serve(
     let supervisor = Arc::new(Supervisor::from_environment());
     let rpc = opened.as_ref().map(|opened| &opened.rpc);
     let (begun, was_told) =
-        begin(&options, &admin, rpc, &supervisor, &mut signals, &starting).await?;
+        begin(&options, &admin, rpc, &supervisor, &mut signals, &starting, &threads).await?;
     let Begun { config, seed, state, directory } = begun;
     warn_of_options(&options);
     let opening = starting.within("open ports");
@@ -80,7 +84,8 @@ pub(super) async fn serve(
             tracing::error!(%error, "the master leaves again, and hands the index over as ever");
             let status = error.exit_code().into();
             let announced = Announced::default();
-            let serving = Serving { context, open, announced, directory, seed, options, status };
+            let serving =
+                Serving { context, open, announced, directory, seed, options, threads, status };
             serving.leave(signals).await
         }
     };
@@ -98,7 +103,8 @@ pub(super) async fn serve(
         }
     }
     supervisor.leaving();
-    let serving = Serving { context, open, announced, directory, seed, options, status: 0 };
+    let serving =
+        Serving { context, open, announced, directory, seed, options, threads, status: 0 };
     serving.leave(signals).await
 }
 
@@ -125,18 +131,20 @@ struct Serving {
     directory: Option<HandoffDirectory>,
     seed: u64,
     options: MasterOptions,
+    threads: Threads,
     /// What the process ends with.
     status: i32,
 }
 
 impl Serving {
     async fn leave(self, signals: Signals) -> ! {
-        let Serving { context, open, announced, directory, seed, options, status } = self;
+        let Serving { context, open, announced, directory, seed, options, threads, status } = self;
         let phase = telemetry::phase("leave");
         telemetry::begin_leaving();
-        let handover = directory
-            .zip(options.handoff)
-            .map(|(directory, options)| Arc::new(Handover { directory, options, seed }));
+        let handover = directory.zip(options.handoff).map(|(directory, options)| {
+            let standby = threads.standby.clone();
+            Arc::new(Handover { directory, options, seed, standby })
+        });
         let leaving = Leaving {
             context,
             listener: open.listener(),
@@ -144,6 +152,7 @@ impl Serving {
             announced,
             deadline: options.shutdown_deadline,
             handover,
+            threads,
             phase,
             status,
         };
@@ -181,15 +190,24 @@ async fn begin(
     supervisor: &Supervisor,
     signals: &mut Signals,
     phase: &Arc<Phase>,
+    threads: &Threads,
 ) -> Result<(Begun, bool), CommandError> {
     let turning_back = Arc::new(TurningBack::default());
     let (owned, shown, watched, phase) =
         (options.clone(), admin.clone(), turning_back.clone(), phase.clone());
-    let mut begun =
-        tokio::task::spawn_blocking(move || start::begin(&owned, &shown, &watched, &phase));
-    let ended = |begun: Result<_, JoinError>| match begun {
+    let (done, mut begun) = oneshot::channel();
+    let start = move || {
+        // It is waited for until the process ends.
+        let _ = done.send(start::begin(&owned, &shown, &watched, &phase));
+    };
+    // Not on the thread that stands by, which has to be free for turning back.
+    Builder::new()
+        .name("start".to_owned())
+        .spawn(start)
+        .map_err(|error| CommandError::failed("cannot start a thread", error))?;
+    let ended = |begun: Result<_, RecvError>| match begun {
         Ok(begun) => begun,
-        Err(error) => Err(CommandError::failed("the start panicked", error)),
+        Err(_) => Err(CommandError::failed("cannot start", "the thread that starts has panicked")),
     };
     let keep_fresh = async {
         let mut ticks = tokio::time::interval(DISCARD_EVERY);
@@ -213,7 +231,7 @@ async fn begin(
     }
     let told = Instant::now();
     tokio::select! {
-        () = turn_back(turning_back) => {}
+        () = turn_back(turning_back, &threads.standby) => {}
         () = signals.told_again(told) => {
             tracing::warn!("a second signal: ended in the middle of leaving");
             end(1);
@@ -229,22 +247,16 @@ async fn begin(
 
 /// Ends the process as a start that did not come to serve; returns if it serves already, by what its
 /// directory says.
-async fn turn_back(turning_back: Arc<TurningBack>) {
-    let outcome = tokio::task::spawn_blocking(move || turning_back.turn_back()).await;
-    let snapshot = match outcome {
-        Ok(Ok(GivenBack::Serving)) => return,
-        Ok(Ok(GivenBack::Untouched)) => "untouched",
-        Ok(Ok(GivenBack::Snapshot)) => "given_back",
-        Ok(Ok(GivenBack::Lost)) => "lost",
-        Ok(Err(error)) => {
-            tracing::warn!(%error, "the next start may begin empty");
-            "lost"
-        }
-        Err(error) => {
-            tracing::warn!(%error, "the next start may begin empty");
-            "lost"
-        }
-    };
+async fn turn_back(turning_back: Arc<TurningBack>, standby: &Standby) {
+    let outcome = standby.beside(move || turning_back.turn_back()).await;
+    if let Some(error) = match &outcome {
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(error) => Some(error.to_string()),
+    } {
+        tracing::warn!(error, "the next start may begin empty");
+    }
+    let Some(snapshot) = word_of(outcome.ok().and_then(Result::ok)) else { return };
     tracing::info!(
         handoff_shutdown = "skipped_processing",
         snapshot,
@@ -253,5 +265,29 @@ async fn turn_back(turning_back: Arc<TurningBack>) {
     end(0);
 }
 
+/// What became of the snapshot, if it is known, when the start ends here; no word if it serves.
+fn word_of(outcome: Option<GivenBack>) -> Option<&'static str> {
+    match outcome {
+        Some(GivenBack::Serving) => None,
+        Some(GivenBack::Untouched) => Some("untouched"),
+        Some(GivenBack::Snapshot) => Some("given_back"),
+        Some(GivenBack::Lost) | None => Some("lost"),
+    }
+}
+
 /// A client that waits for the first answer of a master sends again about as soon.
 const DISCARD_EVERY: Duration = Duration::from_millis(250);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_has_claimed_is_called_untouched() {
+        assert_eq!(word_of(Some(GivenBack::Untouched)), Some("untouched"));
+        assert_eq!(word_of(Some(GivenBack::Snapshot)), Some("given_back"));
+        assert_eq!(word_of(Some(GivenBack::Lost)), Some("lost"));
+        assert_eq!(word_of(None), Some("lost"));
+        assert_eq!(word_of(Some(GivenBack::Serving)), None);
+    }
+}

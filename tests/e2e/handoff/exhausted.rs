@@ -81,4 +81,24 @@ fn a_master_that_must_leave_without_any_memory_to_spare_hands_over_all_or_nothin
     }
 }
 
+/// Its threads would need more addresses for their stacks than there are, and everything else has enough.
+#[test]
+fn a_master_that_gets_no_thread_when_it_leaves_hands_over_all_the_same() {
+    let place = Place::new();
+    let stack_bytes = (64_u64 << 20).to_string();
+    let mut master = place.master_with(&[("RUST_MIN_STACK", &stack_bytes)], &["--shards", "2"]);
+    let filling = fill(&place, OBJECTS);
+    master.wait_for_metric("mooring_put_ends_total", OBJECTS as f64);
+    end(filling);
+    limit_memory(&master, 48 << 20);
+    master.process.signal(libc::SIGTERM);
+    let status = master.process.ended();
+    let log = master.process.log();
+    assert!(status.success(), "{status}; {log}");
+    for refused in ["one that stands by works instead", "no thread for an export"] {
+        assert!(log.contains(refused), "{log}");
+    }
+    assert_eq!(restored(&place), (OBJECTS as f64, "ok".to_owned()));
+}
+
 const OBJECTS: u64 = 20_000;

@@ -41,6 +41,19 @@ impl Place {
         self.serving(&self.flags(&ports, flags))
     }
 
+    /// The same with these variables in its environment.
+    pub(super) fn master_with(&self, variables: &[(&str, &str)], flags: &[&str]) -> Master {
+        let port = self.port.get().to_string();
+        let ports = ["--rpc-port", &port, "--metrics-port", "0"];
+        let flags = self.flags(&ports, flags);
+        let mut process = Process::starting_with(&as_strs(&flags), variables);
+        let ready = process.ready_path();
+        process.wait_until("it serves", || ready.exists());
+        let master = Master::of(process);
+        self.port.set(master.rpc().port());
+        master
+    }
+
     /// The same without the handoff directory.
     pub(super) fn master_without_directory(&self, flags: &[&str]) -> Master {
         let port = self.port.get().to_string();
