@@ -12,8 +12,8 @@ mod state;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mooring_proto::ClientId;
 use mooring_proto::message::inspect::{ClientEntry, ClientState};
+use mooring_proto::{ClientId, SegmentsDigest};
 
 use crate::handoff::ClientRecord;
 use crate::moment::Moment;
@@ -89,13 +89,13 @@ impl Clients {
         self.judged_at.get_or_insert(now);
         match message {
             ClientsMessage::Hello { client, name } => self.hear(now, client).name = name,
-            ClientsMessage::Ping { id, client, mounted_segments } => {
-                effects.push(self.ping(now, id, client, mounted_segments));
+            ClientsMessage::Ping { id, client, mounted_segments, kept } => {
+                effects.push(self.ping(now, id, client, mounted_segments, kept));
             }
-            ClientsMessage::Mounted { client, segments, listed } => {
+            ClientsMessage::Mounted { client, segments, kept } => {
                 self.mounted(now, client, segments);
                 if let Some(known) = self.clients.get_mut(&client) {
-                    known.listed = listed;
+                    known.kept = kept;
                 }
             }
             ClientsMessage::Remounted { client, segments } => {
@@ -149,16 +149,17 @@ impl Clients {
         id: RequestId,
         client: ClientId,
         mounted_segments: u32,
+        kept: Option<SegmentsDigest>,
     ) -> ClientsEffect {
         let known = self.hear(now, client);
         // One that was handed over with segments must say what it still has, even if that is nothing.
         let returning = known.owes_remount && known.segments > 0;
         let unsettled = !known.attached || known.owes_remount;
-        // Once says nothing: the answer to a mount may have crossed the ping.
-        let fewer = mounted_segments < known.listed;
-        let always_fewer = std::mem::replace(&mut known.believed_in_fewer, fewer) && fewer;
-        let need_remount =
-            returning || always_fewer || mounted_segments > 0 && (unsettled || known.segments == 0);
+        // Once says nothing: a mount or an unmount, or the answer to it, may have crossed the ping.
+        let differs = kept.is_some_and(|kept| kept != known.kept);
+        let still_differs = std::mem::replace(&mut known.differed, differs) && differs;
+        let unknown = mounted_segments > 0 && (unsettled || known.segments == 0);
+        let need_remount = returning || still_differs || unknown;
         ClientsEffect::ReplyPing { id, need_remount, ttl_ms: self.config.client_ttl_ms }
     }
 

@@ -13,7 +13,7 @@ use std::thread::Builder;
 use kameo::actor::ActorRef;
 use mooring_proto::message::inspect::ClientEntry;
 use mooring_proto::message::segment::SegmentEntry;
-use mooring_proto::{ClientId, Incarnation};
+use mooring_proto::{ClientId, Incarnation, SegmentsDigest};
 use tokio::sync::{broadcast, oneshot, watch};
 
 pub(crate) use self::backlog::Backlog;
@@ -304,7 +304,8 @@ impl Core {
         let _ = self.shared.lanes.clients.send(ClientsMessage::Goodbye { client });
     }
 
-    /// Tells that a client lives, and asks how it stands. Shares no thread with shard work.
+    /// Tells that a client lives, and asks how it stands. Without `kept`, as from a client of Mooncake,
+    /// nobody compares which segments it has. Shares no thread with shard work.
     ///
     /// # Errors
     /// When the mailbox is full or the actor has stopped.
@@ -312,11 +313,12 @@ impl Core {
         &self,
         client: ClientId,
         mounted_segments: u32,
+        kept: Option<SegmentsDigest>,
     ) -> Result<PingAnswer, CallError> {
         let (reply, answer) = oneshot::channel();
         self.shared
             .clients
-            .tell(PingCall { request: (client, mounted_segments), reply, watch: None })
+            .tell(PingCall { request: (client, mounted_segments, kept), reply, watch: None })
             .try_send()
             .map_err(|error| call_error(&error))?;
         answer.await.map_err(|_| CallError::Gone)

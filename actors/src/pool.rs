@@ -41,7 +41,7 @@ use self::quiesce::Markers;
 use self::remnants::Remnants;
 use self::room::{RoomWanted, Rooms};
 use self::segment::MountedSegment;
-use self::segments::Segments;
+use self::segments::{Own, Segments};
 use self::space::SpaceNews;
 use crate::moment::Moment;
 use crate::pages::PageRun;
@@ -70,7 +70,7 @@ pub struct Pool {
     markers: Markers,
     /// The table has changed in this message.
     table_changed: bool,
-    /// Clients whose number of segments has to be told after this message.
+    /// Clients whose segments have to be told after this message.
     changed_clients: BTreeSet<ClientId>,
 }
 
@@ -282,9 +282,8 @@ impl Pool {
             effects.push(PoolEffect::TableChanged { epoch: self.epoch });
         }
         for client in mem::take(&mut self.changed_clients) {
-            let (segments, listed) =
-                (self.segments.count_of(client), self.segments.listed_of(client));
-            effects.push(PoolEffect::ClientSegments { client, segments, listed });
+            let Own { segments, kept } = self.segments.own_of(client);
+            effects.push(PoolEffect::ClientSegments { client, segments, kept });
         }
     }
 

@@ -16,4 +16,4 @@ pub mod mooncake;
 pub mod client;
 
 pub use error::{ErrorCode, NoSpace, Refusal, WireError};
-pub use identity::{ClientId, Incarnation, PutToken, SegmentId};
+pub use identity::{ClientId, Incarnation, PutToken, SegmentId, SegmentsDigest};

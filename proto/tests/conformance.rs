@@ -19,7 +19,8 @@ use mooring_proto::message::segment::*;
 use mooring_proto::message::session::*;
 use mooring_proto::message::{Kind, Request};
 use mooring_proto::{
-    ClientId, ErrorCode, Incarnation, NoSpace, PutToken, Refusal, SegmentId, WireError,
+    ClientId, ErrorCode, Incarnation, NoSpace, PutToken, Refusal, SegmentId, SegmentsDigest,
+    WireError,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -190,7 +191,9 @@ fn add_errors(cases: &mut Cases) {
 fn add_session(cases: &mut Cases) {
     request!(cases, "", HelloRequest, hello());
     cases.reply::<HelloRequest>("", &hello_reply());
-    request!(cases, "", PingRequest, PingRequest { mounted_segments: 2 });
+    let kept = [SegmentId(1), SegmentId(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f)];
+    let kept: SegmentsDigest = kept.into_iter().collect();
+    request!(cases, "", PingRequest, PingRequest { mounted_segments: 2, kept });
     let reply = PingReply {
         incarnation: INCARNATION,
         need_remount: true,

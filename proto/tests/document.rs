@@ -1,7 +1,7 @@
 //! Keeps `PROTOCOL.md` in step with the code: numbers, limits and the bytes of its example.
 
 use mooring_proto::message::Kind;
-use mooring_proto::{ErrorCode, close};
+use mooring_proto::{ErrorCode, SegmentId, SegmentsDigest, close};
 
 #[test]
 fn the_document_lists_every_error_code_by_its_number() {
@@ -38,6 +38,18 @@ fn the_worked_example_has_the_pinned_bytes() {
     assert_eq!(shown.len(), 8);
     for line in shown {
         assert!(PINNED.lines().any(|pinned| pinned == line), "not pinned: {line}");
+    }
+}
+
+#[test]
+fn the_digests_of_the_document_are_those_of_the_code() {
+    let shown: Vec<_> = lines().filter_map(|line| line.strip_prefix("digest ")).collect();
+    assert_eq!(shown.len(), 4);
+    for line in shown {
+        let (segments, digest) = line.split_once("= ").expect("a set and its digest");
+        let ids = segments.split_whitespace().map(|id| u128::from_str_radix(id, 16).unwrap());
+        let expected: SegmentsDigest = ids.map(SegmentId).collect();
+        assert_eq!(expected.to_string(), digest, "{line}");
     }
 }
 

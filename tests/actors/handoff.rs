@@ -32,7 +32,8 @@ pub(crate) fn restart(cluster: &mut Cluster) -> Cluster {
 
 pub(crate) fn reopen(cluster: &mut Cluster, client: ClientId, mounts: Vec<MountRequest>) {
     cluster.pinging.insert(client, mounts.len() as u32);
-    assert!(cluster.ping(client, mounts.len() as u32), "the client must remount");
+    let kept: Vec<_> = mounts.iter().map(|mount| mount.segment.segment).collect();
+    assert!(cluster.ping(client, &kept), "the client must remount");
     cluster.remount(client, mounts).expect("the memory is the same");
 }
 

@@ -29,7 +29,7 @@ fn silence_stores(cluster: &mut Cluster) {
         cluster.now = cluster.now.after_ms(10);
         if cluster.now.as_ms().is_multiple_of(1_000) {
             let id = cluster.ticket();
-            let ping = ClientsMessage::Ping { id, client: READER, mounted_segments: 0 };
+            let ping = ClientsMessage::Ping { id, client: READER, mounted_segments: 0, kept: None };
             cluster.queue.push_back(Envelope::ToClients(ping));
         }
         cluster.tick();
@@ -96,7 +96,8 @@ fn gets_and_pings_come_between_the_slices_of_a_sweep_and_each_object_is_visited_
             let get = ShardRequest::Get { batch: cluster.batch(&[&sought]) };
             waiting.push((cluster.send_shard(cluster.shard_of(&sought), get), turns));
             let ping = cluster.ticket();
-            let message = ClientsMessage::Ping { id: ping, client: READER, mounted_segments: 0 };
+            let message =
+                ClientsMessage::Ping { id: ping, client: READER, mounted_segments: 0, kept: None };
             cluster.queue.push_back(Envelope::ToClients(message));
             waiting.push((ping, turns));
         }

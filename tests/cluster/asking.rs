@@ -144,9 +144,12 @@ impl Cluster {
         sum
     }
 
-    pub fn ping(&mut self, client: ClientId, mounted_segments: u32) -> bool {
+    /// Pings as a client that keeps these segments, and says whether it must remount.
+    pub fn ping(&mut self, client: ClientId, kept: &[SegmentId]) -> bool {
         let id = self.ticket();
-        let ping = ClientsMessage::Ping { id, client, mounted_segments };
+        let mounted_segments = kept.len() as u32;
+        let kept = Some(kept.iter().copied().collect());
+        let ping = ClientsMessage::Ping { id, client, mounted_segments, kept };
         self.queue.push_back(Envelope::ToClients(ping));
         self.settle();
         match self.answers.remove(&id) {

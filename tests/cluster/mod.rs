@@ -227,8 +227,8 @@ impl Cluster {
                 self.queue.push_back(Envelope::ToShard(shard, ShardMessage::Pool(order)));
             }
             PoolEffect::TableChanged { .. } | PoolEffect::Unlisted { .. } | PoolEffect::AtRest => {}
-            PoolEffect::ClientSegments { client, segments, listed } => {
-                let mounted = ClientsMessage::Mounted { client, segments, listed };
+            PoolEffect::ClientSegments { client, segments, kept } => {
+                let mounted = ClientsMessage::Mounted { client, segments, kept };
                 self.queue.push_back(Envelope::ToClients(mounted));
             }
         }
@@ -289,7 +289,8 @@ impl Cluster {
     fn send_pings(&mut self) {
         for (client, mounted_segments) in self.pinging.clone() {
             let id = self.ticket();
-            let ping = ClientsMessage::Ping { id, client, mounted_segments };
+            // Nobody looks at the answers.
+            let ping = ClientsMessage::Ping { id, client, mounted_segments, kept: None };
             self.queue.push_back(Envelope::ToClients(ping));
         }
     }

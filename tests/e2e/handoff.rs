@@ -158,7 +158,7 @@ async fn clients_are_back_within_a_second() {
         let served = Instant::now();
         let mut slowest = Duration::ZERO;
         for client in &clients {
-            while client.call(&PingRequest { mounted_segments: 0 }).await.is_err()
+            while client.call(&PingRequest::default()).await.is_err()
                 || client.master().await.unwrap().incarnation == known
             {
                 assert!(served.elapsed() < crate::harness::PATIENCE);
@@ -188,7 +188,7 @@ async fn without_the_key_of_the_former_master_silence_tells_in_half_a_ttl() {
     while client.master().await.is_ok_and(|now| now.incarnation == known.incarnation) {
         assert!(killed.elapsed() < Duration::from_millis(known.client_ttl_ms / 2));
         // Ends early when the connection does.
-        let _ = client.call(&PingRequest { mounted_segments: 0 }).await;
+        let _ = client.call(&PingRequest::default()).await;
     }
 }
 

@@ -191,7 +191,7 @@ async fn a_master_that_is_told_to_leave_tells_its_peers() {
         let mut master = Master::start(&[]);
         let peers = [Peer::greeted(&master).await, Peer::greeted(&master).await];
         for peer in &peers {
-            peer.ask(&PingRequest { mounted_segments: 0 }).await.unwrap();
+            peer.ask(&PingRequest::default()).await.unwrap();
         }
         master.process.signal(signal);
         for peer in &peers {
@@ -208,7 +208,7 @@ async fn a_master_that_is_told_to_leave_tells_its_peers() {
 async fn what_is_asked_while_the_master_leaves_is_answered_or_closed() {
     let mut master = Master::start(&[]);
     let peer = Arc::new(Peer::greeted(&master).await);
-    let frame = encode_request(&PingRequest { mounted_segments: 0 }, 0, None).unwrap();
+    let frame = encode_request(&PingRequest::default(), 0, None).unwrap();
     let asking: Vec<_> = (0..50)
         .map(|_| {
             let (peer, frame) = (peer.clone(), frame.clone());

@@ -124,10 +124,7 @@ async fn a_certificate_is_replaced_while_the_master_serves() {
     wait(&master, |master| log_has(master, "certificates reloaded"));
     let after = Peer::greeted(&master).await;
     assert_ne!(before.server_sha256(), after.server_sha256());
-    before
-        .ask(&mooring_proto::message::session::PingRequest { mounted_segments: 0 })
-        .await
-        .unwrap();
+    before.ask(&mooring_proto::message::session::PingRequest::default()).await.unwrap();
 
     fs::write(&files.key, "broken").unwrap();
     master.process.expect_error("cannot reload the certificates");

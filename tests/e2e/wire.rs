@@ -21,7 +21,7 @@ use crate::harness::Master;
 use crate::peer::{Answer, Dial, Peer, header, hello, in_time, read_answer, tiny_windows};
 
 fn ping() -> PingRequest {
-    PingRequest { mounted_segments: 0 }
+    PingRequest::default()
 }
 
 #[tokio::test]

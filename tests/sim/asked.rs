@@ -4,7 +4,7 @@ use mooring_actors::clients::ClientsMessage;
 use mooring_actors::pool::message::{PoolMessage, PoolRequest};
 use mooring_actors::shard::message::{ShardMessage, ShardRequest};
 use mooring_actors::{Moment, RequestId, ShardId};
-use mooring_proto::{ClientId, SegmentId};
+use mooring_proto::{ClientId, SegmentId, SegmentsDigest};
 use rand::Rng;
 
 use crate::cluster::Envelope;
@@ -120,9 +120,15 @@ impl World {
     }
 
     /// Sends a ping.
-    pub(crate) fn ping(&mut self, from: ClientId, mounted_segments: u32, store: Option<usize>) {
+    pub(crate) fn ping(
+        &mut self,
+        from: ClientId,
+        mounted_segments: u32,
+        kept: Option<SegmentsDigest>,
+        store: Option<usize>,
+    ) {
         let id = self.cluster.ticket();
-        let ping = ClientsMessage::Ping { id, client: from, mounted_segments };
+        let ping = ClientsMessage::Ping { id, client: from, mounted_segments, kept };
         let asked = Asked::Ping { store, process: from };
         self.ask(from, id, Envelope::ToClients(ping), asked);
     }

@@ -7,7 +7,7 @@ use mooring_actors::shard::message::{PutExtras, PutRequest, ShardReply, ShardReq
 use mooring_actors::{Moment, ShardId};
 use mooring_proto::error::Refusal;
 use mooring_proto::message::object::{PutOptions, PutStartGrant};
-use mooring_proto::{ClientId, Incarnation};
+use mooring_proto::{ClientId, Incarnation, SegmentsDigest};
 use rand::Rng;
 
 use crate::asked::{Asked, PutAsked};
@@ -86,7 +86,7 @@ impl World {
             return;
         }
         self.at(pause_ms, Event::ClientPing(client));
-        self.ping(self.clients[client].id, 0, None);
+        self.ping(self.clients[client].id, 0, Some(SegmentsDigest::default()), None);
     }
 
     /// A client dies in the midst of all that it does, and another one comes.

@@ -33,10 +33,11 @@ impl Digest for (End, &Envelope) {
                 digest_shard_message(message, into);
             }
             Envelope::ToPool(PoolMessage::Tick) | Envelope::ToClients(ClientsMessage::Tick) => {}
-            Envelope::ToClients(ClientsMessage::Ping { id, client, mounted_segments }) => {
+            Envelope::ToClients(ClientsMessage::Ping { id, client, mounted_segments, kept }) => {
                 into.add(id.0);
                 into.add(client.0 as u64);
                 into.add(u64::from(*mounted_segments));
+                into.add(kept.map_or(0, |kept| kept.0));
             }
             Envelope::ToPool(PoolMessage::Shard { shard, report }) => {
                 into.add(u64::from(shard.0));

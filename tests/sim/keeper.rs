@@ -314,12 +314,13 @@ impl World {
         if store.is_mute(self.now()) {
             return;
         }
-        let mounted = store.segments.iter().filter(|piece| piece.mount.is_some()).count();
-        let mounted = match self.plan.canary {
-            Some(Canary::MiscountedMounts) => u32::MAX,
-            _ => mounted as u32,
+        let mounted = || store.segments.iter().filter(|piece| piece.mount.is_some());
+        let kept = mounted().filter(|piece| piece.draining_until.is_none()).map(|piece| piece.id);
+        let kept = match self.plan.canary {
+            Some(Canary::UntoldMounts) => None,
+            _ => Some(kept.collect()),
         };
-        self.ping(store.process, mounted, Some(number));
+        self.ping(store.process, mounted().count() as u32, kept, Some(number));
     }
 
     pub(crate) fn ping_answered(&mut self, asked: &Asked, need_remount: bool) {

@@ -202,7 +202,7 @@ fn requests_without_an_answer_are_noticed() {
 
 #[test]
 fn segments_that_live_on_without_their_store_knowing_are_noticed() {
-    assert_noticed(Canary::MiscountedMounts, &["conservation", "answered"]);
+    assert_noticed(Canary::UntoldMounts, &["conservation", "answered"]);
 }
 
 #[test]

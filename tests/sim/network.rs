@@ -241,9 +241,9 @@ fn with_ticket(envelope: &Envelope, id: RequestId) -> Option<Envelope> {
         Envelope::ToPool(PoolMessage::Request { request, .. }) => {
             Some(Envelope::ToPool(PoolMessage::Request { id, request: request.clone() }))
         }
-        Envelope::ToClients(ClientsMessage::Ping { client, mounted_segments, .. }) => {
-            let (client, mounted_segments) = (*client, *mounted_segments);
-            Some(Envelope::ToClients(ClientsMessage::Ping { id, client, mounted_segments }))
+        Envelope::ToClients(ClientsMessage::Ping { client, mounted_segments, kept, .. }) => {
+            let (client, mounted_segments, kept) = (*client, *mounted_segments, *kept);
+            Some(Envelope::ToClients(ClientsMessage::Ping { id, client, mounted_segments, kept }))
         }
         _ => None,
     }

@@ -89,8 +89,8 @@ pub(crate) enum Canary {
     SlowClocks,
     /// Some requests vanish.
     LostRequests,
-    /// Stores say that they have more segments than they know of, so nobody tells them of others.
-    MiscountedMounts,
+    /// Stores do not say which segments they keep, so nobody tells them of others.
+    UntoldMounts,
     /// Readers read on when their lease is over, and take what they find for the object.
     LateReads,
     /// The first snapshot is used again at each restart.

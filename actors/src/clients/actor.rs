@@ -6,8 +6,8 @@ use std::convert::Infallible;
 use kameo::actor::{ActorRef, WeakActorRef};
 use kameo::mailbox::{MailboxReceiver, Signal};
 use kameo::message::{Context, Message};
-use mooring_proto::ClientId;
 use mooring_proto::message::inspect::ClientEntry;
+use mooring_proto::{ClientId, SegmentsDigest};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -20,8 +20,8 @@ use crate::request::RequestId;
 use crate::shard::message::ShardMessage;
 use crate::shell::{Call, FaultGuard, Lanes};
 
-/// A ping: who, and how many segments it believes to have mounted.
-pub(crate) type PingCall = Call<(ClientId, u32), PingAnswer>;
+/// A ping: who, how many segments it believes to have mounted, and which of them it keeps.
+pub(crate) type PingCall = Call<(ClientId, u32, Option<SegmentsDigest>), PingAnswer>;
 
 /// A question for the list of clients.
 pub(crate) type ListCall = Call<(), Vec<ClientEntry>>;
@@ -152,9 +152,9 @@ impl Message<PingCall> for ClientsActor {
     type Reply = ();
 
     async fn handle(&mut self, call: PingCall, _: &mut Context<Self, ()>) {
-        let (client, mounted_segments) = call.request;
+        let (client, mounted_segments, kept) = call.request;
         let id = self.ticket(Waiting::Ping(call.reply));
-        self.apply(ClientsMessage::Ping { id, client, mounted_segments });
+        self.apply(ClientsMessage::Ping { id, client, mounted_segments, kept });
     }
 }
 

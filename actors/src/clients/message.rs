@@ -1,7 +1,7 @@
 //! What the clients actor hears and what it says.
 
-use mooring_proto::ClientId;
 use mooring_proto::message::inspect::ClientEntry;
+use mooring_proto::{ClientId, SegmentsDigest};
 
 use crate::request::RequestId;
 
@@ -23,6 +23,8 @@ pub enum ClientsMessage {
         client: ClientId,
         /// How many segments it believes to have mounted.
         mounted_segments: u32,
+        /// Which of them it keeps, or `None` if it says nothing of that.
+        kept: Option<SegmentsDigest>,
     },
     /// The last connection of a client has closed. A client without segments is forgotten; one with
     /// segments may come back, and is judged like any other.
@@ -30,16 +32,16 @@ pub enum ClientsMessage {
         /// Who.
         client: ClientId,
     },
-    /// The number of segments that a client has mounted has changed.
+    /// The segments that a client has mounted have changed.
     Mounted {
         /// Whose.
         client: ClientId,
         /// How many there are now. More than before is a sign of life, fewer is not: segments may
         /// go by the hand of an administrator.
         segments: u32,
-        /// How many of them it names in a list of all that it has. If it believes in fewer, it does
-        /// not know of one: it never got the answer to its mount.
-        listed: u32,
+        /// Which of them it keeps, as far as is known here. If it says otherwise, an answer to it got
+        /// lost: it does not know of one that is mounted, or believes in one that is not.
+        kept: SegmentsDigest,
     },
     /// A client has mounted all its segments again.
     Remounted {
@@ -71,7 +73,7 @@ pub enum ClientsEffect {
     ReplyPing {
         /// Which.
         id: RequestId,
-        /// Its segments are not known here, or it does not know all of them: it must list all that
+        /// Its segments are not known here, or are others than those that are: it must list all that
         /// it has, to be mounted again.
         need_remount: bool,
         /// The client TTL.

@@ -1,5 +1,7 @@
 //! One client, and all of them counted.
 
+use mooring_proto::SegmentsDigest;
+
 use crate::moment::Moment;
 
 /// A client that pings, or should.
@@ -9,10 +11,10 @@ pub(super) struct Client {
     pub(super) name: String,
     /// Segments that it has mounted.
     pub(super) segments: u32,
-    /// How many of them it has to know of.
-    pub(super) listed: u32,
-    /// Whether it believed in fewer at its last ping.
-    pub(super) believed_in_fewer: bool,
+    /// Which of them it keeps.
+    pub(super) kept: SegmentsDigest,
+    /// Whether it said otherwise at its last ping.
+    pub(super) differed: bool,
     /// Whether it has mounted anything with this master since it was last unknown.
     pub(super) attached: bool,
     /// Whether it has had segments before it was known as it is now, with a former master or before
@@ -39,8 +41,8 @@ impl Client {
         Client {
             name: String::new(),
             segments: 0,
-            listed: 0,
-            believed_in_fewer: false,
+            kept: SegmentsDigest::default(),
+            differed: false,
             attached: false,
             owes_remount,
             heard_at: now,

@@ -102,8 +102,8 @@ impl PoolActor {
                 let segments = self.args.pool.table();
                 self.args.table.send_replace(Arc::new(SegmentTable { epoch, segments }));
             }
-            PoolEffect::ClientSegments { client, segments, listed } => {
-                let mounted = ClientsMessage::Mounted { client, segments, listed };
+            PoolEffect::ClientSegments { client, segments, kept } => {
+                let mounted = ClientsMessage::Mounted { client, segments, kept };
                 let _ = self.args.lanes.clients.send(mounted);
             }
             PoolEffect::Unlisted { client, segment } => {

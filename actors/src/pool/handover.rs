@@ -162,6 +162,7 @@ impl Pool {
         };
         self.segments.insert_at(mount, known.client, known.segment.clone());
         self.segments.set_phase(mount.slot, Phase::Pending(pending));
+        self.segments.set_given_up(mount.slot, known.drain_left_ms.is_some());
         if let Some(due) = pending.ends() {
             self.timers.insert((due, mount.slot));
         }

@@ -33,10 +33,13 @@ impl Pool {
             let text = format!("segment {segment} is unmounted by its owner or an administrator");
             return Some(Err(WireError::new(ErrorCode::NotOwner, text)));
         }
-        let mount = known.mount;
+        let (mount, phase) = (known.mount, known.phase);
         if known.is_mounted() {
+            if client.is_some() {
+                self.segments.set_given_up(mount.slot, true);
+            }
             let asked = now.after_ms(grace_ms);
-            let deadline = match known.phase {
+            let deadline = match phase {
                 Phase::Draining { until }
                 | Phase::Pending(Pending { drains_until: Some(until), .. }) => until.min(asked),
                 Phase::Open | Phase::Quarantined { .. } | Phase::Pending(_) | Phase::Leaving => {

@@ -7,7 +7,7 @@
 use mooring_proto::error::{NoSpace, WireError};
 use mooring_proto::message::inspect::SegmentUse;
 use mooring_proto::message::segment::{MountGrant, MountRequest, SegmentEntry};
-use mooring_proto::{ClientId, SegmentId};
+use mooring_proto::{ClientId, SegmentId, SegmentsDigest};
 
 use crate::moment::Moment;
 use crate::pages::PageRun;
@@ -417,14 +417,14 @@ pub enum PoolEffect {
         /// The new epoch.
         epoch: u64,
     },
-    /// How many segments a client has mounted now.
+    /// Which segments a client has mounted now.
     ClientSegments {
         /// Which client.
         client: ClientId,
         /// How many, pending ones included.
         segments: u32,
-        /// How many of them it names in a list of all that it has.
-        listed: u32,
+        /// Those of them that it keeps.
+        kept: SegmentsDigest,
     },
     /// A segment goes because its owner, which lives, has it no more: it lists all that it has without
     /// it.

@@ -100,9 +100,12 @@ impl Pool {
                 }
                 Planned::Repeats(before) => grants[before],
             };
-            if let Some(segment) = self.segments.at_mut(SegmentSlot(grant.slot as u16)) {
+            let slot = SegmentSlot(grant.slot as u16);
+            if let Some(segment) = self.segments.at_mut(slot) {
                 segment.named_at = now;
             }
+            // If its owner still wants its end, it says so again after this.
+            self.segments.set_given_up(slot, false);
             grants.push(grant);
         }
         // Told even if nothing has changed: whoever judges the client learns that it is complete.

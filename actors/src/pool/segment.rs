@@ -25,6 +25,8 @@ pub(super) struct MountedSegment {
     pub(super) handed_over_by: Option<Incarnation>,
     /// When its owner has last offered it.
     pub(super) named_at: Moment,
+    /// Its owner has asked for its end, and has not mounted it again since.
+    pub(super) given_up: bool,
     pub(super) page_bytes: u32,
     pub(super) heap: PageHeap,
     /// By shard: what it reported, and what it was ordered to evict.
@@ -166,6 +168,7 @@ impl MountedSegment {
             phase: Phase::Open,
             handed_over_by: None,
             named_at: Moment::default(),
+            given_up: false,
             page_bytes,
             heap: PageHeap::new(pages, shards),
             shares: vec![Share::default(); usize::from(shards)],
@@ -211,6 +214,12 @@ impl MountedSegment {
     pub(super) fn is_listed(&self) -> bool {
         let goes = matches!(self.phase, Phase::Draining { .. } | Phase::Leaving);
         !goes && self.identity.transfer_engine.is_none()
+    }
+
+    /// Whether its owner counts it among those that it keeps, if it knows of it. Clients of Mooncake
+    /// say nothing of that.
+    pub(super) fn is_kept(&self) -> bool {
+        self.is_mounted() && !self.given_up && self.identity.transfer_engine.is_none()
     }
 
     /// What it waits for, if it is pending.

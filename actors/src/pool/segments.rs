@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mooring_proto::message::segment::Segment;
-use mooring_proto::{ClientId, SegmentId};
+use mooring_proto::{ClientId, SegmentId, SegmentsDigest};
 
 use super::message::{Generation, Mount, SegmentSlot};
 use super::segment::{MountedSegment, Phase};
@@ -23,8 +23,35 @@ pub(super) struct Segments {
     by_endpoint: BTreeMap<String, BTreeMap<u64, SegmentSlot>>,
     /// Segments in the phase `Open`.
     placeable: BTreeSet<SegmentSlot>,
-    /// Mounted segments of each client that has any.
-    client_counts: BTreeMap<ClientId, u32>,
+    /// The mounted segments of each client that has any.
+    by_owner: BTreeMap<ClientId, Own>,
+}
+
+/// The mounted segments of one client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Own {
+    /// How many there are, pending ones included.
+    pub(super) segments: u32,
+    /// Those that it keeps.
+    pub(super) kept: SegmentsDigest,
+}
+
+impl Own {
+    fn with(self, segment: &MountedSegment) -> Own {
+        let id = segment.identity.segment;
+        Own {
+            segments: self.segments + u32::from(segment.is_mounted()),
+            kept: if segment.is_kept() { self.kept.with(id) } else { self.kept },
+        }
+    }
+
+    fn without(self, segment: &MountedSegment) -> Own {
+        let id = segment.identity.segment;
+        Own {
+            segments: self.segments - u32::from(segment.is_mounted()),
+            kept: if segment.is_kept() { self.kept.without(id) } else { self.kept },
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -45,7 +72,7 @@ impl Segments {
             by_client: BTreeMap::new(),
             by_endpoint: BTreeMap::new(),
             placeable: BTreeSet::new(),
-            client_counts: BTreeMap::new(),
+            by_owner: BTreeMap::new(),
         }
     }
 
@@ -144,8 +171,9 @@ impl Segments {
         self.by_client.insert((client, identity.base), slot);
         let endpoint = self.by_endpoint.entry(identity.endpoint.clone()).or_default();
         endpoint.insert(identity.base, slot);
-        *self.client_counts.entry(client).or_default() += 1;
         let segment = MountedSegment::new(mount, client, identity, self.shards);
+        let own = self.by_owner.entry(client).or_default();
+        *own = own.with(&segment);
         place.segment = Some(Box::new(segment));
         self.placeable.insert(slot);
         mount
@@ -159,24 +187,32 @@ impl Segments {
 
     /// Moves a segment to another phase.
     pub(super) fn set_phase(&mut self, slot: SegmentSlot, phase: Phase) {
-        let Some(segment) = self.at_mut(slot) else { return };
-        let was_mounted = segment.is_mounted();
-        segment.phase = phase;
-        segment.announced = None;
-        let (client, is_mounted) = (segment.client, segment.is_mounted());
+        self.change(slot, |segment| {
+            segment.phase = phase;
+            segment.announced = None;
+        });
         if phase == Phase::Open {
             self.placeable.insert(slot);
         } else {
             self.placeable.remove(&slot);
         }
-        if was_mounted
-            && !is_mounted
-            && let Some(count) = self.client_counts.get_mut(&client)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.client_counts.remove(&client);
-            }
+    }
+
+    /// Notes whether the owner of a segment has asked for its end.
+    pub(super) fn set_given_up(&mut self, slot: SegmentSlot, given_up: bool) {
+        self.change(slot, |segment| segment.given_up = given_up);
+    }
+
+    /// Changes something that what is known of the owner depends on.
+    fn change(&mut self, slot: SegmentSlot, change: impl FnOnce(&mut MountedSegment)) {
+        let place = self.slots.get_mut(usize::from(slot.0));
+        let Some(segment) = place.and_then(|place| place.segment.as_deref_mut()) else { return };
+        let own = self.by_owner.entry(segment.client).or_default();
+        *own = own.without(segment);
+        change(segment);
+        *own = own.with(segment);
+        if own.segments == 0 {
+            self.by_owner.remove(&segment.client);
         }
     }
 
@@ -214,20 +250,14 @@ impl Segments {
         slots.filter(|&slot| self.at(slot).is_some_and(MountedSegment::is_mounted)).collect()
     }
 
-    /// How many segments a client has mounted.
-    pub(super) fn count_of(&self, client: ClientId) -> u32 {
-        self.client_counts.get(&client).copied().unwrap_or(0)
-    }
-
-    /// How many segments a client names in a list of all that it has.
-    pub(super) fn listed_of(&self, client: ClientId) -> u32 {
-        let own = self.mounted_of(client).into_iter();
-        own.filter(|&slot| self.at(slot).is_some_and(MountedSegment::is_listed)).count() as u32
+    /// What a client has mounted.
+    pub(super) fn own_of(&self, client: ClientId) -> Own {
+        self.by_owner.get(&client).copied().unwrap_or_default()
     }
 
     /// Whether every way to find a segment leads to the right one.
     pub(super) fn check(&self) -> Result<(), String> {
-        let mut counts = BTreeMap::new();
+        let mut by_owner: BTreeMap<ClientId, Own> = BTreeMap::new();
         let mut total = 0;
         for segment in self.iter() {
             segment.check()?;
@@ -243,15 +273,16 @@ impl Segments {
                 return Err(format!("{:?} is not where the indexes say", segment.mount));
             }
             if segment.is_mounted() {
-                *counts.entry(segment.client).or_insert(0) += 1;
+                let own = by_owner.entry(segment.client).or_default();
+                *own = own.with(segment);
             }
         }
         let endpoints: usize = self.by_endpoint.values().map(BTreeMap::len).sum();
         if [self.by_id.len(), self.by_client.len(), endpoints] != [total; 3] {
             return Err("an index holds a segment that is gone".to_owned());
         }
-        if counts != self.client_counts {
-            return Err("the counts of the clients' segments are wrong".to_owned());
+        if by_owner != self.by_owner {
+            return Err("what is known of the clients' segments is wrong".to_owned());
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use std::mem;
 
 use mooring_proto::error::WireError;
 use mooring_proto::message::segment::{MountGrant, MountRequest, Segment, TransferEngine};
-use mooring_proto::{ClientId, Incarnation, SegmentId};
+use mooring_proto::{ClientId, Incarnation, SegmentId, SegmentsDigest};
 
 use self::fake_shard::FakeShard;
 use super::message::*;
@@ -45,7 +45,7 @@ struct Bench {
     orders: Vec<(u16, PoolOrder)>,
     epochs: Vec<u64>,
     client_segments: BTreeMap<ClientId, u32>,
-    client_listed: BTreeMap<ClientId, u32>,
+    client_kept: BTreeMap<ClientId, SegmentsDigest>,
     unlisted: Vec<SegmentId>,
     at_rest: u32,
     last_request: u64,
@@ -70,7 +70,7 @@ impl Bench {
             orders: Vec::new(),
             epochs: Vec::new(),
             client_segments: BTreeMap::new(),
-            client_listed: BTreeMap::new(),
+            client_kept: BTreeMap::new(),
             unlisted: Vec::new(),
             at_rest: 0,
             last_request: 0,
@@ -104,9 +104,9 @@ impl Bench {
                         self.orders.push((shard.0, order));
                     }
                     PoolEffect::TableChanged { epoch } => self.epochs.push(epoch),
-                    PoolEffect::ClientSegments { client, segments, listed } => {
+                    PoolEffect::ClientSegments { client, segments, kept } => {
                         self.client_segments.insert(client, segments);
-                        self.client_listed.insert(client, listed);
+                        self.client_kept.insert(client, kept);
                     }
                     PoolEffect::Unlisted { segment, .. } => self.unlisted.push(segment),
                     PoolEffect::AtRest => self.at_rest += 1,

@@ -60,7 +60,8 @@ impl Shared {
     }
 
     async fn ping(&self, session: &Session, interval: Duration) -> Result<PingReply, ClientError> {
-        let request = PingRequest { mounted_segments: self.mounts.count() };
+        let (mounted_segments, kept) = self.mounts.summary();
+        let request = PingRequest { mounted_segments, kept };
         let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
         let deadline = Deadline::after_ms(interval_ms.max(PING_TIMEOUT_MS_MIN));
         exchange(&session.dialed.connection, &request, deadline, Priority::Control, None)

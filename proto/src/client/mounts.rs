@@ -1,6 +1,6 @@
 //! The segments that this client has mounted, and the grants under which they are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::PoisonError;
 
 use quinn::Connection;
@@ -12,7 +12,7 @@ use super::exchange::{Priority, exchange};
 use super::retry::{Backoff, Deadline};
 use super::shared::Shared;
 use crate::error::{ErrorCode, WireError};
-use crate::identity::{Incarnation, SegmentId};
+use crate::identity::{Incarnation, SegmentId, SegmentsDigest};
 use crate::limits::REMOUNT_SEGMENTS_MAX;
 use crate::message::segment::{
     MountGrant, MountRequest, RemountReply, RemountRequest, Segment, UnmountReply, UnmountRequest,
@@ -74,6 +74,8 @@ pub(super) struct MountBook {
     grants: watch::Sender<Mounts>,
     /// Those that are on their way out, with the end of their grace.
     leaving: std::sync::Mutex<HashMap<SegmentId, Deadline>>,
+    /// Those that a transfer engine reaches.
+    by_engine: std::sync::Mutex<HashSet<SegmentId>>,
     remount_now: Notify,
 }
 
@@ -87,10 +89,17 @@ struct Entry {
 }
 
 impl MountBook {
-    /// How many segments are believed to be mounted: those that a remount would name.
-    pub(super) fn count(&self) -> u32 {
-        let count = self.grants.borrow().keys().filter(|segment| !self.has_left(**segment)).count();
-        u32::try_from(count).unwrap_or(u32::MAX)
+    /// How many segments are believed to be mounted, which are those that a remount would name, and
+    /// the digest of those of them that are kept.
+    pub(super) fn summary(&self) -> (u32, SegmentsDigest) {
+        let grants = self.grants.borrow();
+        let leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let by_engine = self.by_engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_left = |id: &SegmentId| leaving.get(id).copied().is_some_and(Deadline::has_passed);
+        let is_kept = |id: &SegmentId| !leaving.contains_key(id) && !by_engine.contains(id);
+        let count = grants.keys().filter(|id| !has_left(id)).count();
+        let kept = grants.keys().filter(|id| is_kept(id));
+        (u32::try_from(count).unwrap_or(u32::MAX), kept.copied().collect())
     }
 
     /// The segment goes after so much time, or sooner if that was said before.
@@ -125,6 +134,9 @@ impl MountBook {
 
     fn insert(&self, entries: &mut Entries, segment: Segment, grant: MountGrant) {
         let id = segment.segment;
+        if segment.transfer_engine.is_some() {
+            self.by_engine.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        }
         entries.insert(id, Entry { segment, mounted_with: grant.incarnation });
         self.forget_leaving(id);
         self.grants.send_modify(|grants| {
@@ -134,8 +146,9 @@ impl MountBook {
 
     fn remove(&self, entries: &mut Entries, segment: SegmentId) {
         entries.remove(&segment);
-        self.forget_leaving(segment);
         self.grants.send_if_modified(|grants| grants.remove(&segment).is_some());
+        self.forget_leaving(segment);
+        self.by_engine.lock().unwrap_or_else(PoisonError::into_inner).remove(&segment);
     }
 }
 

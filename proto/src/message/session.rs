@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::bounded::check_length;
 use super::{Kind, Request};
 use crate::error::{ErrorCode, WireError};
-use crate::identity::{ClientId, Incarnation};
+use crate::identity::{ClientId, Incarnation, SegmentsDigest};
 use crate::limits::NAME_BYTES_MAX;
 
 /// The highest version of the messages that this crate speaks. Versions count within the ALPN
@@ -84,10 +84,13 @@ impl Request for HelloRequest {
 
 /// Says that the client lives. Sent every fifth of the client TTL, and at once when asked by an
 /// [`Attention`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PingRequest {
     /// How many segments the client believes to have mounted.
     pub mounted_segments: u32,
+    /// Of these, those that it keeps: it has not asked for their end, and they are reached without a
+    /// transfer engine.
+    pub kept: SegmentsDigest,
 }
 
 /// What the client must know about itself and the table.
@@ -95,8 +98,8 @@ pub struct PingRequest {
 pub struct PingReply {
     /// The master process that answers.
     pub incarnation: Incarnation,
-    /// The master does not know this client's segments, or has one that the client does not count: it
-    /// must remount all of them.
+    /// The master does not know this client's segments, or knows others than the client keeps: it must
+    /// remount all of them.
     pub need_remount: bool,
     /// The epoch of the segment table.
     pub segment_epoch: u64,

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use mooring_proto::client::{Client, Mounts};
 use mooring_proto::message::Kind;
 use mooring_proto::message::segment::{
-    MountGrant, MountRequest, RemountReply, RemountRequest, Segment, UnmountReply, UnmountRequest,
+    MountGrant, MountRequest, RemountReply, RemountRequest, Segment, TransferEngine, UnmountReply,
+    UnmountRequest,
 };
 use mooring_proto::message::session::{PingReply, PingRequest};
 use mooring_proto::{ErrorCode, Incarnation, SegmentId};
@@ -39,7 +40,7 @@ struct Master {
     remounts: mpsc::UnboundedSender<RemountRequest>,
     unmount: Arc<Mutex<Result<u64, ErrorCode>>>,
     unmounts: Arc<Mutex<Vec<UnmountRequest>>>,
-    last_ping: watch::Sender<u32>,
+    last_ping: watch::Sender<PingRequest>,
 }
 
 impl Master {
@@ -79,7 +80,7 @@ impl Master {
                 }
             }
             Kind::Ping => {
-                self.last_ping.send_replace(call.message::<PingRequest>().mounted_segments);
+                self.last_ping.send_replace(call.message());
                 reply::<PingRequest>(&PingReply {
                     incarnation: self.incarnation,
                     need_remount: self.need_remount.swap(false, Ordering::SeqCst),
@@ -150,17 +151,51 @@ async fn a_client_without_segments_mounts_none_again_when_told() {
     assert_eq!(soon(remounts.recv()).await.unwrap().segments, []);
 }
 
+/// What is pinged with so many segments, of which these are kept.
+fn says(mounted_segments: u32, kept: &[u128]) -> impl FnMut(&PingRequest) -> bool {
+    let kept = kept.iter().copied().map(SegmentId).collect();
+    move |ping| *ping == PingRequest { mounted_segments, kept }
+}
+
 #[tokio::test]
-async fn pings_say_how_many_segments_are_mounted() {
+async fn pings_say_how_many_segments_are_mounted_and_which_are_kept() {
     let (master, _remounts) = Master::new(FIRST);
     let mut pinged = master.last_ping.subscribe();
     let server = Server::master(master.handler());
     let client = soon(Client::connect(server.config())).await.unwrap();
     soon(client.mount(segment(1), None)).await.unwrap();
-    soon(pinged.wait_for(|count| *count == 1)).await.unwrap();
+    soon(pinged.wait_for(says(1, &[1]))).await.unwrap();
+    soon(client.mount(segment(2), None)).await.unwrap();
+    soon(pinged.wait_for(says(2, &[1, 2]))).await.unwrap();
     soon(client.unmount(SegmentId(1), 0)).await.unwrap();
     client.ping_now();
-    soon(pinged.wait_for(|count| *count == 0)).await.unwrap();
+    soon(pinged.wait_for(says(1, &[2]))).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_on_its_way_out_is_counted_and_not_kept_until_it_is_mounted_again() {
+    let (master, _remounts) = Master::new(FIRST);
+    let mut pinged = master.last_ping.subscribe();
+    let server = Server::master(master.handler());
+    let client = soon(Client::connect(server.config())).await.unwrap();
+    soon(client.mount(segment(1), None)).await.unwrap();
+    *master.unmount.lock().unwrap() = Ok(3_600_000);
+    soon(client.unmount(SegmentId(1), 3_600_000)).await.unwrap();
+    soon(pinged.wait_for(says(1, &[]))).await.unwrap();
+    soon(client.mount(segment(1), None)).await.unwrap();
+    soon(pinged.wait_for(says(1, &[1]))).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_transfer_engine_reaches_is_counted_and_not_kept() {
+    let (master, _remounts) = Master::new(FIRST);
+    let mut pinged = master.last_ping.subscribe();
+    let server = Server::master(master.handler());
+    let client = soon(Client::connect(server.config())).await.unwrap();
+    let engine = TransferEngine { name: "a".into(), protocol: "tcp".into(), host: "b".into() };
+    let reached_by_it = Segment { transfer_engine: Some(engine), ..segment(1) };
+    soon(client.mount(reached_by_it, None)).await.unwrap();
+    soon(pinged.wait_for(says(1, &[]))).await.unwrap();
 }
 
 #[tokio::test]
@@ -217,10 +252,10 @@ async fn a_segment_whose_grace_is_over_is_neither_counted_nor_mounted_again() {
     let server = Server::master(master.handler());
     let client = soon(Client::connect(server.config())).await.unwrap();
     soon(client.mount(segment(1), None)).await.unwrap();
-    soon(pinged.wait_for(|count| *count == 1)).await.unwrap();
+    soon(pinged.wait_for(says(1, &[1]))).await.unwrap();
     *master.unmount.lock().unwrap() = Ok(1);
     soon(client.unmount(SegmentId(1), 1)).await.unwrap();
-    soon(pinged.wait_for(|count| *count == 0)).await.unwrap();
+    soon(pinged.wait_for(says(0, &[]))).await.unwrap();
     assert!(client.mounts().borrow().contains_key(&SegmentId(1)), "it is still served");
     master.need_remount.store(true, Ordering::SeqCst);
     assert_eq!(soon(remounts.recv()).await.unwrap().segments, []);

@@ -10,7 +10,8 @@ use mooring_proto::message::object::*;
 use mooring_proto::message::segment::*;
 use mooring_proto::message::session::*;
 use mooring_proto::{
-    ClientId, ErrorCode, Incarnation, NoSpace, PutToken, Refusal, SegmentId, WireError,
+    ClientId, ErrorCode, Incarnation, NoSpace, PutToken, Refusal, SegmentId, SegmentsDigest,
+    WireError,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -101,7 +102,7 @@ proptest! {
             lease_ttl_ms: numbers.3,
             segment_epoch: numbers.1,
         });
-        survives(&PingRequest { mounted_segments: count });
+        survives(&PingRequest { mounted_segments: count, kept: SegmentsDigest(numbers.1) });
         survives(&PingReply {
             incarnation,
             need_remount: flag,

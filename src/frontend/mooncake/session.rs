@@ -41,7 +41,7 @@ pub(super) async fn ping(scope: &Scope<'_>, call: &Ping) -> Vec<u8> {
     if segments.is_none() && !core.table().segments.iter().any(|row| row.client == client) {
         return scope.reply::<Ping, _, _>(&Expected::Ok(pong(ClientStatus::NEED_REMOUNT)));
     }
-    let answer = core.ping(client, segments.unwrap_or(0)).await;
+    let answer = core.ping(client, segments.unwrap_or(0), None).await;
     let answer = answer.map_err(|error| whole(unavailable(error))).map(|answer| {
         let known = segments.is_some() && !answer.need_remount;
         if !known {

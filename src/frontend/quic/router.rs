@@ -118,7 +118,10 @@ async fn dispatch(scope: &Scope<'_>, kind: Kind) -> Result<Vec<u8>, WireError> {
 async fn ping(scope: &Scope<'_>) -> Result<Vec<u8>, WireError> {
     let ping: PingRequest = scope.decode()?;
     let core = &scope.context.core;
-    let answer = core.ping(scope.client, ping.mounted_segments).await.map_err(unavailable)?;
+    let answer = core
+        .ping(scope.client, ping.mounted_segments, Some(ping.kept))
+        .await
+        .map_err(unavailable)?;
     Ok(reply::<PingRequest>(&PingReply {
         incarnation: core.incarnation(),
         need_remount: answer.need_remount,

@@ -35,8 +35,8 @@ proptest! {
         // whether it lost segments while it was offline.
         let mut model: BTreeMap<u128, (Moment, u32, bool, bool)> = BTreeMap::new();
         let mut lost: BTreeSet<u128> = BTreeSet::new();
-        // Who believed in fewer segments at the last ping.
-        let mut fewer: BTreeSet<u128> = BTreeSet::new();
+        // Who believed in other segments at the last ping.
+        let mut differed: BTreeSet<u128> = BTreeSet::new();
         for step in steps {
             match step {
                 Step::Ping { number, segments } => {
@@ -45,12 +45,12 @@ proptest! {
                         .or_insert_with(|| (stage.now, 0, false, lost.remove(&number)));
                     known.0 = stage.now;
                     let returning = known.3 && known.1 > 0;
-                    let was_fewer = fewer.remove(&number);
-                    if segments < known.1 {
-                        fewer.insert(number);
+                    let has_differed = differed.remove(&number);
+                    if segments != known.1 {
+                        differed.insert(number);
                     }
                     let expected = returning
-                        || was_fewer && segments < known.1
+                        || has_differed && segments != known.1
                         || segments > 0 && (known.1 == 0 || !known.2 || known.3);
                     prop_assert_eq!(stage.ping(number, segments), expected);
                 }
@@ -83,7 +83,7 @@ proptest! {
                     prop_assert_eq!(stage.hear(ClientsMessage::Goodbye { client }), expected);
                     if leaves {
                         model.remove(&number);
-                        fewer.remove(&number);
+                        differed.remove(&number);
                     }
                 }
                 Step::Tick { ms } => {
@@ -91,9 +91,9 @@ proptest! {
                     let third = model.entry(3).or_insert((stage.now, 0, false, false));
                     third.0 = stage.now;
                     if third.1 > 0 {
-                        fewer.insert(3);
+                        differed.insert(3);
                     } else {
-                        fewer.remove(&3);
+                        differed.remove(&3);
                     }
                     let effects = stage.tick_after(ms);
                     let now = stage.now;
@@ -106,7 +106,7 @@ proptest! {
                     let held = |number: &&u128| model[*number].1 > 0 || model[*number].3;
                     lost.extend(gone.iter().filter(held).copied());
                     model.retain(|number, _| !gone.contains(number));
-                    fewer.retain(|number| !gone.contains(number));
+                    differed.retain(|number| !gone.contains(number));
                     let suspected = model
                         .values()
                         .filter(|known| now.since_ms(known.0) >= TTL_MS)

@@ -6,6 +6,10 @@ use mooring_proto::message::inspect::SegmentState;
 use super::super::remnants::Remnants;
 use super::*;
 
+fn digest(segments: &[u128]) -> SegmentsDigest {
+    segments.iter().copied().map(SegmentId).collect()
+}
+
 #[test]
 fn a_mount_tells_every_shard_and_then_answers() {
     let mut bench = Bench::new(2);
@@ -177,7 +181,7 @@ fn a_segment_that_its_owner_does_not_list_is_gone_once_it_was_not_named_for_a_tt
     let mut bench = Bench::new(2);
     let grant = bench.mount(ALICE, segment(1, 8 * MIB)).unwrap();
     bench.mount(ALICE, segment(2, 8 * MIB)).unwrap();
-    assert_eq!(bench.client_listed[&ALICE], 2);
+    assert_eq!(bench.client_kept[&ALICE], digest(&[1, 2]));
     bench.wait_ms(9_999);
     assert_eq!(bench.remount(ALICE, &[segment(1, 8 * MIB)]).unwrap(), [grant]);
     assert_eq!(bench.table(), [0, 1], "a mount may still be asked for again, or overtake the list");
@@ -186,7 +190,7 @@ fn a_segment_that_its_owner_does_not_list_is_gone_once_it_was_not_named_for_a_tt
     assert_eq!(bench.table(), [0, 1], "what others list says nothing of it");
     assert_eq!(bench.remount(ALICE, &[segment(1, 8 * MIB)]).unwrap(), [grant]);
     assert_eq!((bench.table(), bench.unlisted.as_slice()), (vec![0], &[SegmentId(2)][..]));
-    assert_eq!((bench.client_segments[&ALICE], bench.client_listed[&ALICE]), (1, 1));
+    assert_eq!((bench.client_segments[&ALICE], bench.client_kept[&ALICE]), (1, digest(&[1])));
     assert_eq!(bench.totals().capacity_bytes, 8 * MIB);
 }
 
@@ -212,16 +216,41 @@ fn a_list_may_leave_out_what_drains_and_takes_nothing_from_a_client_of_mooncake(
     let mut bench = Bench::new(1);
     bench.mounted(1, 8 * MIB);
     bench.unmount(Some(ALICE), 1, 60_000);
-    assert_eq!((bench.client_segments[&ALICE], bench.client_listed[&ALICE]), (1, 0));
+    assert_eq!((bench.client_segments[&ALICE], bench.client_kept[&ALICE]), (1, digest(&[])));
     bench.wait_ms(20_000);
     bench.remount(ALICE, &[]).unwrap();
     assert_eq!(bench.uses()[0].state, SegmentState::Draining);
     let mut bench = Bench::new(1);
     bench.mount(ALICE, mooncake(segment(1, 8 * MIB), "node")).unwrap();
-    assert_eq!((bench.client_segments[&ALICE], bench.client_listed[&ALICE]), (1, 0));
+    assert_eq!((bench.client_segments[&ALICE], bench.client_kept[&ALICE]), (1, digest(&[])));
     bench.wait_ms(20_000);
     bench.remount(ALICE, &[]).unwrap();
     assert_eq!(bench.table(), [0], "as its own master keeps it");
+}
+
+// Whatever its owner has said of it last counts, and what others do to it does not.
+#[test]
+fn a_segment_is_kept_from_its_mount_until_its_owner_asks_for_its_end() {
+    let mut bench = Bench::new(1);
+    let both = [segment(1, 8 * MIB), segment(2, 8 * MIB)];
+    let kept = |bench: &Bench| bench.client_kept[&ALICE];
+    bench.remount(ALICE, &both).unwrap();
+    assert_eq!(kept(&bench), digest(&[2, 1]));
+    bench.unmount(None, 1, 60_000);
+    assert_eq!(kept(&bench), digest(&[1, 2]), "its owner knows nothing of that");
+    bench.unmount(Some(ALICE), 1, 60_000);
+    assert_eq!(kept(&bench), digest(&[2]));
+    bench.mount(ALICE, both[0].clone()).unwrap();
+    assert_eq!(kept(&bench), digest(&[1, 2]));
+    bench.unmount(Some(ALICE), 1, 60_000);
+    bench.remount(ALICE, &both[1..]).unwrap();
+    assert_eq!(kept(&bench), digest(&[2]), "it is left out of the list");
+    bench.remount(ALICE, &both).unwrap();
+    assert_eq!(kept(&bench), digest(&[1, 2]));
+    bench.unmount(Some(ALICE), 2, 0);
+    assert_eq!(kept(&bench), digest(&[1]));
+    bench.wait_ms(60_000);
+    assert_eq!((bench.client_segments[&ALICE], kept(&bench)), (0, digest(&[])));
 }
 
 // The same memory, cut otherwise, by a store that has given up what was mounted before.
