@@ -98,7 +98,7 @@ async fn actors_that_are_refused_their_threads_serve_rest_and_hand_over_all_the_
     let answer = core.shard(ShardId(0), None, exist(&core)).unwrap();
     assert_eq!(answer.await, Ok(ShardReply::Existing(vec![false])));
     core.stop_judging();
-    core.quiesce().await.unwrap();
+    core.quiesce(true).await.unwrap();
     let (pool, clients) = core.export_tables().await.unwrap();
     assert_eq!(clients, []);
     for shard in 0..2 {
