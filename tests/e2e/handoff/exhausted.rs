@@ -95,9 +95,8 @@ fn a_master_that_gets_no_thread_when_it_leaves_hands_over_all_the_same() {
     let status = master.process.ended();
     let log = master.process.log();
     assert!(status.success(), "{status}; {log}");
-    for refused in ["one that stands by works instead", "no thread for an export"] {
-        assert!(log.contains(refused), "{log}");
-    }
+    // The stack of a thread that has ended may serve another one, which then writes the file meanwhile.
+    assert!(log.contains("no thread for an export"), "{log}");
     assert_eq!(restored(&place), (OBJECTS as f64, "ok".to_owned()));
 }
 
