@@ -19,7 +19,7 @@ use crate::mooncake::client::{self, Client};
 use crate::peer::{Peer, header, in_time};
 
 fn ping() -> PingRequest {
-    PingRequest { mounted_segments: 0 }
+    PingRequest::default()
 }
 
 #[tokio::test]

@@ -71,12 +71,12 @@ impl Client {
     ) -> Vec<Result<(), ClientError>> {
         let deadline = self.shared().deadline();
         let mut backoff = Backoff::default();
-        let mut ids: Vec<u64> = objects.iter().map(|_| self.next_put_id()).collect();
+        let mut attempts: Vec<Attempt> = objects.iter().map(|_| self.next_attempt()).collect();
         let mut answers: Vec<Result<(), ClientError>> = vec![Ok(()); objects.len()];
         let mut open: Vec<usize> = (0..objects.len()).collect();
         for round in 0..PUT_ROUNDS {
             let steered = self.shared().steered(options);
-            let started = match self.start(objects, &ids, &open, &steered).await {
+            let started = match self.start(objects, &mut attempts, &open, &steered).await {
                 Ok(started) => started,
                 Err(error) => {
                     open.iter().for_each(|index| answers[*index] = Err(error.clone()));
@@ -88,6 +88,9 @@ impl Client {
             open.clear();
             for (index, refusal) in started.refused {
                 if is_worth_waiting(&refusal) {
+                    if !attempts[index].may_have_reserved {
+                        attempts[index] = self.next_attempt();
+                    }
                     open.push(index);
                 }
                 answers[index] = Err(ClientError::Item(refusal));
@@ -95,7 +98,7 @@ impl Client {
             if round < REWRITE_ROUNDS {
                 for index in unwritten {
                     // The put that failed is revoked, so this is another one.
-                    ids[index] = self.next_put_id();
+                    attempts[index] = self.next_attempt();
                     open.push(index);
                 }
             }
@@ -106,10 +109,14 @@ impl Client {
         answers
     }
 
+    fn next_attempt(&self) -> Attempt {
+        Attempt { put_id: self.next_put_id(), first_asked_at: None, may_have_reserved: false }
+    }
+
     async fn start<K: AsRef<[u8]>>(
         &self,
         objects: &[(K, Bytes)],
-        ids: &[u64],
+        attempts: &mut [Attempt],
         open: &[usize],
         options: &PutOptions,
     ) -> Result<Started, ClientError> {
@@ -118,15 +125,17 @@ impl Client {
             .map(|index| PutStartItem {
                 key: serde_bytes::Bytes::new(objects[*index].0.as_ref()),
                 size_bytes: objects[*index].1.len() as u64,
-                put_id: ids[*index],
+                put_id: attempts[*index].put_id,
             })
             .collect();
-        // Before the first attempt: the one whose answer was lost may have made the reservation.
         let asked_at = Instant::now();
-        let reply = self.put_start(options, &items).await?;
-        let write_by = Deadline::after(asked_at, reply.discard_timeout_ms);
+        let (reply, may_have_reserved) = self.start_puts(options, &items).await?;
         let mut started = Started { granted: Vec::new(), refused: Vec::new() };
         for (index, item) in open.iter().copied().zip(reply.items) {
+            let attempt = &mut attempts[index];
+            let first_asked_at = *attempt.first_asked_at.get_or_insert(asked_at);
+            attempt.may_have_reserved |= may_have_reserved;
+            let write_by = Deadline::after(first_asked_at, reply.discard_timeout_ms);
             match item {
                 Ok(PutStartGrant { sequence, replicas }) => {
                     let replicas = replicas
@@ -236,6 +245,17 @@ impl Client {
         // A task is lost only with its runtime; the master gives up what it was to write.
         outcomes.into_iter().filter_map(Result::ok).collect()
     }
+}
+
+/// The starts of one object under one put id.
+#[derive(Debug)]
+struct Attempt {
+    put_id: u64,
+    /// Before the first of them was sent: one whose answer was lost may have made the reservation that a
+    /// later one is answered with.
+    first_asked_at: Option<Instant>,
+    /// Whether the answer to one was lost. If not, one that is refused has reserved nothing.
+    may_have_reserved: bool,
 }
 
 /// How a batch of starts came out, by the index of the object.

@@ -43,10 +43,19 @@ impl Client {
         options: &PutOptions,
         items: &[PutStartItem<'_>],
     ) -> Result<PutStartReply, ClientError> {
+        self.start_puts(options, items).await.map(|(reply, _)| reply)
+    }
+
+    /// The same, and whether the answer to an earlier attempt of the call was lost.
+    pub(super) async fn start_puts(
+        &self,
+        options: &PutOptions,
+        items: &[PutStartItem<'_>],
+    ) -> Result<(PutStartReply, bool), ClientError> {
         let request = PutStartRequest { options: options.clone(), items: items.to_vec() };
-        let reply = self.shared().call(&request).await?.reply;
-        check_count(reply.items.len(), items.len())?;
-        Ok(reply)
+        let answer = self.shared().call(&request).await?;
+        check_count(answer.reply.items.len(), items.len())?;
+        Ok((answer.reply, answer.maybe_done_before))
     }
 
     /// Makes objects readable whose bytes are written.

@@ -105,6 +105,8 @@ pub(crate) struct Master {
     unfinished: HashMap<u64, (Vec<u8>, Located)>,
     next_offset_bytes: u64,
     sequence: u64,
+    /// So many of the next requests to start are answered by the end of their connection.
+    pub(crate) lost_starts: usize,
     /// Refusals of the next items that are started.
     pub(crate) start_refusals: VecDeque<Refusal>,
     /// Answers to the next items that are validated; those after them are confirmed.
@@ -141,6 +143,11 @@ impl Master {
 
     fn put_start(&mut self, request: &PutStartRequest<'_>) -> Answer {
         self.starts.push(request.items.len());
+        if self.lost_starts > 0 {
+            self.lost_starts -= 1;
+            self.put_ids.extend(request.items.iter().map(|item| item.put_id));
+            return Answer::Close(mooring_proto::close::RESTARTING);
+        }
         let mut items = Vec::new();
         for item in &request.items {
             self.put_ids.push(item.put_id);

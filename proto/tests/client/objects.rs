@@ -109,6 +109,38 @@ async fn no_write_is_begun_after_the_discard_timeout() {
 }
 
 #[tokio::test]
+async fn the_time_to_write_counts_from_the_first_start_of_a_put_whatever_was_answered_since() {
+    let cluster = Cluster::start(1);
+    let client = cluster.client().await;
+    {
+        let mut master = cluster.master.lock().unwrap();
+        // The reservation of the lost start is over when a later one is answered with it.
+        (master.discard_timeout_ms, master.lost_starts) = (200, 1);
+        let wait = Refusal { retry_after_ms: Some(300), ..ErrorCode::Overloaded.into() };
+        master.start_refusals.push_back(wait);
+    }
+    // What was granted too late is given up, and another put may succeed in time.
+    let _ = soon(client.put("key", "value", &PutOptions::default())).await;
+    let master = cluster.master.lock().unwrap();
+    assert_eq!(master.put_ids[..3].iter().collect::<HashSet<_>>().len(), 1, "one put so far");
+    assert_ne!(master.put_ids[3], master.put_ids[0]);
+    assert_eq!(master.revoked[0], (true, 1));
+    let memory = cluster.stores[0].lock().unwrap();
+    assert!(memory.writes.iter().all(|range| range.offset_bytes != 0), "that of the first grant");
+}
+
+#[tokio::test]
+async fn a_start_that_was_refused_and_never_lost_is_followed_by_another_put_with_its_own_time() {
+    let cluster = Cluster::start(1);
+    let client = cluster.client().await;
+    let wait = Refusal { retry_after_ms: Some(1), ..ErrorCode::Overloaded.into() };
+    cluster.master.lock().unwrap().start_refusals.extend([wait.clone(), wait]);
+    soon(client.put("key", "value", &PutOptions::default())).await.unwrap();
+    let master = cluster.master.lock().unwrap();
+    assert_eq!(master.put_ids.iter().collect::<HashSet<_>>().len(), 3);
+}
+
+#[tokio::test]
 async fn a_piece_in_doubt_is_not_forgotten_over_another_one_that_was_refused() {
     let cluster = Cluster::start(1);
     let client = cluster.client().await;
