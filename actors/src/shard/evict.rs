@@ -73,14 +73,18 @@ impl Shard {
         let mut victims = [RangeHandle::NONE; VICTIMS_AHEAD];
         let mut count = 0;
         for victim in std::iter::successors(oldest, next).take(VICTIMS_AHEAD) {
-            self.ledger.prefetch_record(victim);
             victims[count] = victim;
             count += 1;
         }
-        let victims = &victims[..count];
-        victims.iter().for_each(|victim| self.ledger.prefetch_neighbourhood(*victim));
-        for victim in victims {
-            self.reuse.prefetch(self.ledger.prefetch_slot_of(*victim));
+        self.look_at_replicas(&victims[..count]);
+    }
+
+    /// Brings nearer what the end of these replicas will touch, and of their objects with them.
+    pub(super) fn look_at_replicas(&self, replicas: &[RangeHandle]) {
+        replicas.iter().for_each(|replica| self.ledger.prefetch_record(*replica));
+        replicas.iter().for_each(|replica| self.ledger.prefetch_neighbourhood(*replica));
+        for replica in replicas {
+            self.reuse.prefetch(self.ledger.prefetch_slot_of(*replica));
         }
     }
 

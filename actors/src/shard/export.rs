@@ -155,10 +155,20 @@ impl Shard {
         index: SegmentIndex,
         visit: impl FnMut(RangeHandle, RangeState) -> ControlFlow<()>,
     ) {
+        self.walk_from(index, None, visit);
+    }
+
+    /// The same from an occupied range on.
+    pub(super) fn walk_from(
+        &self,
+        index: SegmentIndex,
+        from: Option<RangeHandle>,
+        visit: impl FnMut(RangeHandle, RangeState) -> ControlFlow<()>,
+    ) {
         let segment = self.segments.at(index);
         let pages = segment.capacity_bytes / u64::from(segment.page_bytes);
         let whole = PageRun::new(0, u32::try_from(pages).unwrap_or(u32::MAX));
-        self.ledger.ranges().walk_window(index, whole, None, visit);
+        self.ledger.ranges().walk_window(index, whole, from, visit);
     }
 
     /// Hands over every range on the given mounts, which stand in the order of the pool's record.

@@ -1,5 +1,7 @@
 //! Removal: some keys, all of them, or those of a lost segment.
 
+use std::ops::ControlFlow;
+
 use mooring_proto::SegmentId;
 use mooring_proto::error::{ErrorCode, Refusal};
 
@@ -131,21 +133,64 @@ impl Shard {
         mut kept: u64,
         effects: &mut Vec<ShardEffect>,
     ) {
-        for _ in 0..SWEPT_MAX {
-            let Some(object) = self.ledger.objects().next_from(cursor) else {
+        for _ in 0..SWEPT_MAX / SWEPT_AHEAD {
+            let objects = self.objects_from(cursor);
+            if objects.is_empty() {
                 let reply = ShardReply::Removed { removed, kept };
                 effects.push(ShardEffect::Reply { id, reply });
                 return;
-            };
-            cursor = object.0 + 1;
-            match self.remove_object(now, force, object) {
-                Ok(()) => removed += 1,
-                Err(refusal) if refusal.code == ErrorCode::NotFound => {}
-                Err(_) => kept += 1,
+            }
+            for object in objects {
+                cursor = object.0 + 1;
+                match self.remove_object(now, force, object) {
+                    Ok(()) => removed += 1,
+                    Err(refusal) if refusal.code == ErrorCode::NotFound => {}
+                    Err(_) => kept += 1,
+                }
             }
         }
         // Behind the other sweeps, so that none waits for the whole of another one.
         self.sweeps.push_back(Sweep::All { id, force, cursor, removed, kept });
+    }
+
+    /// The next objects from a place on, with what their removal touches on its way into the cache.
+    fn objects_from(&self, mut cursor: u32) -> Vec<ObjectHandle> {
+        let mut found = Vec::with_capacity(SWEPT_AHEAD);
+        while found.len() < SWEPT_AHEAD
+            && let Some(object) = self.ledger.objects().next_from(cursor)
+        {
+            cursor = object.0 + 1;
+            self.ledger.prefetch_object(object);
+            found.push(object);
+        }
+        let first = |object: &ObjectHandle| self.ledger.first_range(*object);
+        self.look_at_replicas(&found.iter().map(first).collect::<Vec<_>>());
+        found
+    }
+
+    /// The next ranges of a lost segment, with what their end touches on its way into the cache.
+    fn ranges_to_sweep(&mut self, index: SegmentIndex) -> Vec<RangeHandle> {
+        let ranges = self.ledger.ranges_mut();
+        let Some(first) = ranges.first_in(index) else {
+            return ranges.first_alien(index).into_iter().collect();
+        };
+        let mut found = Vec::with_capacity(SWEPT_AHEAD);
+        let mut used = Vec::with_capacity(SWEPT_AHEAD);
+        self.walk_from(index, Some(first), |range, state| {
+            match state {
+                RangeState::Free => return ControlFlow::Continue(()),
+                RangeState::Used => used.push(range),
+                RangeState::Held | RangeState::Foreign => {}
+            }
+            found.push(range);
+            if found.len() < SWEPT_AHEAD {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
+        self.look_at_replicas(&used);
+        found
     }
 
     fn sweep_segment_slice(
@@ -154,18 +199,18 @@ impl Shard {
         index: SegmentIndex,
         effects: &mut Vec<ShardEffect>,
     ) {
-        for _ in 0..SWEPT_MAX {
-            let ranges = self.ledger.ranges_mut();
-            match ranges.first_in(index).or_else(|| ranges.first_alien(index)) {
-                Some(range) => self.sweep_range(now, range),
-                None => {
-                    let mount = self.segments.at(index).mount;
-                    self.ledger.ranges_mut().close_segment(index);
-                    let remnants = self.segments.forget(index);
-                    effects.push(ShardEffect::Report(ShardReport::Swept { mount, remnants }));
-                    return;
-                }
+        let mut budget = SWEPT_MAX;
+        while budget > 0 {
+            let ranges = self.ranges_to_sweep(index);
+            if ranges.is_empty() {
+                let mount = self.segments.at(index).mount;
+                self.ledger.ranges_mut().close_segment(index);
+                let remnants = self.segments.forget(index);
+                effects.push(ShardEffect::Report(ShardReport::Swept { mount, remnants }));
+                return;
             }
+            budget = budget.saturating_sub(ranges.len());
+            ranges.into_iter().for_each(|range| self.sweep_range(now, range));
         }
         self.sweeps.push_back(Sweep::Segment(index));
     }
@@ -197,3 +242,6 @@ impl Shard {
 
 /// Objects or ranges that one slice of a sweep removes: about 100 µs of work.
 const SWEPT_MAX: usize = 128;
+
+/// Of them, those that are looked ahead at once: enough for their misses of the cache to overlap.
+const SWEPT_AHEAD: usize = 32;
