@@ -48,8 +48,8 @@ def measure(args, keys):
             "--operation", "get", "--no-fill", "--keys", keys, "--batch", 128, "--connections", 2,
             "--duration", seconds))
         puts = figures_of(master.bench(
-            "--operation", "put", "--segments", 0, "--keys", keys, "--seed", 1, "--batch", 64,
-            "--connections", 2, "--duration", seconds))
+            "--operation", "put", "--segments", 1, "--segment-bytes", "2MiB", "--keys", keys, "--seed", 1,
+            "--batch", 64, "--connections", 2, "--duration", seconds))
         return {
             "fill_mkeys_per_s": keys / filled_s / 1e6,
             "resident_bytes_per_object": resident / keys,
