@@ -5,8 +5,9 @@
 
 Gets come at a fixed rate, so that latency counts from when a get was due. Each scene has a master of its
 own with a million objects that are read: alone, while puts evict others, while a store with millions of
-objects leaves, while segments are mounted and unmounted, and while everything is removed. At last two
-million objects are replaced over and over, and half of them is taken away.
+objects leaves, while segments are mounted and unmounted, and while everything is removed. Then puts come
+without a pause into a pool that is full; at last two million objects are replaced over and over, and half
+of them is taken away.
 """
 
 import argparse
@@ -23,16 +24,20 @@ from measure import machine
 from running import Master, figures_of, status_bytes, stop
 
 READ_KEYS = 1_000_000
-# A put of the scene with evictions finds its segments full after some seconds.
-EVICTING = ["--segments", 4, "--segment-bytes", "8GiB", "--rate", 20_000, "--batch", 64]
+# The objects that are read leave 5 % of these segments free, so that soon each new object takes the place
+# of one that nobody reads. Nothing that is read goes: it is asked for again before its lease has ended.
+READ_SEGMENTS = ["--segments", 4, "--segment-bytes", "66GiB"]
+EVICTING = ["--segments", 1, "--segment-bytes", "8GiB", "--rate", 20_000, "--batch", 64]
 
 
 def evict(master, args):
     """Puts into segments that are full; gives the process."""
     putting = master.bench("--operation", "put", "--keys", 1, "--seed", 2, "--duration",
                            f"{args.seconds + 12}s", "--warm-up", "0s", *EVICTING)
-    # Until it is full: 8 GiB hold 32,768 objects.
-    time.sleep(9)
+    while master.figure("master_evicted_key_count") == 0:
+        if putting.poll() is not None:
+            sys.exit(f"nothing was evicted: {putting.communicate()}")
+        time.sleep(0.1)
     return [putting]
 
 
@@ -73,17 +78,33 @@ def scene(args, happens):
         master = Master(args, directory if args.with_handoff else None)
         reader, others = None, []
         try:
-            filler = master.fill(READ_KEYS)
+            filler = master.fill(READ_KEYS, *READ_SEGMENTS)
             others = happens(master, args)
             reader = master.bench("--operation", "get", "--no-fill", "--keys", READ_KEYS, "--batch", 128,
                                   "--connections", 2, "--in-flight", 16, "--rate", args.rate,
                                   "--duration", f"{args.seconds}s")
             found = figures_of(reader)
             return {"latency_us": found["latency_us"], "keys_per_s": found["keys_per_s"],
-                    "errors": found["errors"],
+                    "errors": found["errors"], "missing": found["missing"],
+                    "refused_puts": master.figure("master_put_start_alloc_failures_total"),
                     "evicted": master.figure("master_evicted_key_count")}
         finally:
             stop(reader, *others, filler)
+            master.clean_up()
+
+
+def full_pool(args):
+    """Puts without a pause into a pool that has been full for most of the time."""
+    with tempfile.TemporaryDirectory(dir=args.directory) as directory:
+        master = Master(args, directory if args.with_handoff else None)
+        try:
+            found = figures_of(master.bench("--operation", "put", "--keys", 1, "--batch", 64, "--connections", 2,
+                                            "--segments", 4, "--segment-bytes", "64GiB",
+                                            "--duration", f"{args.seconds}s"))
+            return {"keys_per_s": found["keys_per_s"], "refused": found["refused"],
+                    "errors": found["errors"], "latency_us": found["latency_us"],
+                    "evicted": master.figure("master_evicted_key_count")}
+        finally:
             master.clean_up()
 
 
@@ -119,6 +140,9 @@ def memory(args):
             master.clean_up()
 
 
+OTHERS = {"a full pool": full_pool, "memory": memory}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mooring", default="target/release/mooring", help="the binary")
@@ -128,18 +152,18 @@ def main():
     parser.add_argument("--lost-keys", type=int, default=5_000_000,
                         help="objects of the store that leaves, or that are removed")
     parser.add_argument("--rounds", type=int, default=3, help="how often each scene is measured")
-    parser.add_argument("--scenes", help="names with commas between them, and memory; all if left out")
+    parser.add_argument("--scenes", help="names with commas between them; all if left out")
     parser.add_argument("--with-handoff", action="store_true", help="with a handoff directory")
     parser.add_argument("--directory", default="/dev/shm", help="where it is")
     parser.add_argument("--flags", default="", help="more flags of the master, in one argument")
     parser.add_argument("--out", default="steady.json", help="the file to write")
     args = parser.parse_args()
-    chosen = args.scenes.split(",") if args.scenes else [*SCENES, "memory"]
+    chosen = args.scenes.split(",") if args.scenes else [*SCENES, *OTHERS]
     results = {"machine": machine(), "with_handoff": args.with_handoff, "rate": args.rate, "scenes": {}}
     for name in chosen:
         found = results["scenes"][name] = []
         for number in range(1 if name == "memory" else args.rounds):
-            found.append(memory(args) if name == "memory" else scene(args, SCENES[name]))
+            found.append(OTHERS[name](args) if name in OTHERS else scene(args, SCENES[name]))
             print(f"{name} {number + 1}: {json.dumps(found[-1])[:300]}", file=sys.stderr, flush=True)
             pathlib.Path(args.out).write_text(json.dumps(results, indent=1) + "\n")
 
