@@ -423,6 +423,8 @@ impl Ledger {
     pub(super) fn settle_leases(&mut self, segment: SegmentIndex, now: Moment, budget: usize) {
         for _ in 0..budget {
             let Some(range) = self.ranges.oldest(segment, Recency::Leased) else { return };
+            // It is touched when this one leaves the list; meanwhile the object is waited for.
+            self.ranges.prefetch_newer(range);
             let object = self.owner(range);
             if self.objects.lease_until(object) > now {
                 return;

@@ -238,6 +238,13 @@ impl Ranges {
         prefetch(&self.nodes[range]);
     }
 
+    /// Hints to the processor that a range is about to leave the old end of its recency list.
+    pub(crate) fn prefetch_newer(&self, range: RangeHandle) {
+        if let Some(newer) = self.newer(range) {
+            prefetch(&self.nodes[newer]);
+        }
+    }
+
     /// Hints to the processor that a range is about to be moved within its recency list.
     pub(crate) fn prefetch_listed_neighbours(&self, range: RangeHandle) {
         let node = &self.nodes[range];
