@@ -15,6 +15,7 @@ pub(crate) mod slow;
 pub(crate) mod split;
 pub(crate) mod stage;
 pub(crate) mod stats;
+mod sync;
 
 use std::time::Instant;
 

@@ -2,7 +2,8 @@
 //! together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::sync::{AtomicUsize, Ordering};
 
 /// The bytes of connections that share a limit.
 pub(crate) struct Budget {
@@ -101,7 +102,8 @@ fn give_back(budget: &Budget, bytes: usize) {
     budget.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
 }
 
-#[cfg(test)]
+// The atomics of models know no real threads.
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

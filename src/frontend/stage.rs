@@ -1,14 +1,13 @@
 //! Whether the process answers requests, and how many it is answering.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-use tokio::sync::Notify;
+use super::sync::{AtomicUsize, Notify, Ordering};
 
 /// Serving until the drain begins; then what is in flight is answered, and nothing new is taken on.
 #[derive(Default)]
 pub(crate) struct Stage {
-    draining: AtomicBool,
-    in_flight: AtomicUsize,
+    /// How many requests are in flight, and [`DRAINING`] once the drain has begun. In one word, so that
+    /// a request is either counted before the drain or refused by it, in whatever order both look.
+    word: AtomicUsize,
     idle: Notify,
 }
 
@@ -16,25 +15,25 @@ impl Stage {
     /// Takes a request on; `None` once the drain has begun. The request is being answered until the
     /// value is dropped.
     pub(crate) fn admit(&self) -> Option<Admitted<'_>> {
-        // Counted before the flag is read: a drain that does not see this request is seen by it.
-        self.in_flight.fetch_add(1, Ordering::SeqCst);
+        let former = self.word.fetch_add(1, Ordering::AcqRel);
         let admitted = Admitted { stage: self };
-        if self.is_draining() { None } else { Some(admitted) }
+        // One that is refused was counted for a moment, and is dropped as any other.
+        if former & DRAINING == 0 { Some(admitted) } else { None }
     }
 
     /// Whether nothing new is taken on.
     pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::SeqCst)
+        self.word.load(Ordering::Acquire) & DRAINING != 0
     }
 
     /// How many requests are being answered.
     pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::SeqCst)
+        self.word.load(Ordering::Acquire) & !DRAINING
     }
 
     /// From now on nothing new is taken on.
     pub(crate) fn begin_drain(&self) {
-        self.draining.store(true, Ordering::SeqCst);
+        self.word.fetch_or(DRAINING, Ordering::AcqRel);
     }
 
     /// Waits until no request is being answered.
@@ -58,13 +57,17 @@ pub(crate) struct Admitted<'a> {
 
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
-        if self.stage.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
+        if self.stage.word.fetch_sub(1, Ordering::AcqRel) & !DRAINING == 1 {
             self.stage.idle.notify_waiters();
         }
     }
 }
 
-#[cfg(test)]
+/// The highest bit of the word. No process has so many requests that the count comes near it.
+const DRAINING: usize = 1 << (usize::BITS - 1);
+
+// The atomics of models know no real threads.
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 
