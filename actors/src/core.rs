@@ -5,6 +5,7 @@ mod launch;
 mod reshape;
 mod rest;
 mod state;
+mod sync;
 
 use std::future::Future;
 use std::sync::Arc;

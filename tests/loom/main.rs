@@ -35,4 +35,18 @@ mod frontend {
     use crate::sync;
 }
 
+/// What waits at a shard.
+#[allow(dead_code, reason = "the file has more than is modelled here")]
+#[path = "../../actors/src/core"]
+mod shards {
+    mod backlog;
+    #[path = "../../../tests/loom/backlog.rs"]
+    mod backlog_model;
+    use crate::sync;
+}
+
+#[allow(dead_code, unreachable_pub, reason = "what is public there has its users there")]
+#[path = "../../actors/src/moment.rs"]
+mod moment;
+
 mod sync;
