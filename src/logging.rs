@@ -3,6 +3,7 @@
 //! An ERROR line means that a person has to look. What peers do wrong is DEBUG, and counted. What is
 //! logged can be changed while the process runs, and a line that repeats itself is held back.
 
+mod levels;
 mod limit;
 
 use std::io::IsTerminal;
@@ -101,8 +102,7 @@ pub(crate) fn levels() -> Option<String> {
 pub(crate) fn set_levels(directives: Option<&str>) -> Result<(), String> {
     let Some(levels) = LEVELS.get() else { return Err("there is no log".to_owned()) };
     let directives = directives.unwrap_or(&levels.at_start);
-    check_level(directives)?;
-    let filter = EnvFilter::try_new(directives).map_err(|error| error.to_string())?;
+    let filter = levels::strict(directives)?;
     let change = Change { before: self::levels().unwrap_or_default(), after: filter.to_string() };
     // The line is of no use where nobody sees it: it stands before a change that would hide it.
     let is_told = change.tell_before(&filter);
@@ -185,35 +185,18 @@ fn filter(level: Option<&str>, subject: Subject) -> Result<(EnvFilter, String), 
         Subject::Worker => "warn",
         Subject::Command => "error",
     };
-    let (name, directives) = match level {
-        Some(level) => {
-            let told = |text| CommandError::Arguments(format!("--log-level = {level}: {text}"));
-            check_level(level).map_err(told)?;
-            ("--log-level", level.to_owned())
-        }
+    let (name, directives, filter) = match level {
+        Some(level) => ("--log-level", level.to_owned(), levels::strict(level)),
         None => match std::env::var("RUST_LOG") {
-            Ok(directives) if !directives.is_empty() => ("RUST_LOG", directives),
-            _ => ("default", by_default.to_owned()),
+            Ok(directives) if !directives.is_empty() => {
+                let filter = levels::lenient(&directives);
+                ("RUST_LOG", directives, filter)
+            }
+            _ => ("default", by_default.to_owned(), levels::strict(by_default)),
         },
     };
-    let filter = EnvFilter::try_new(&directives)
-        .map_err(|error| CommandError::Arguments(format!("{name} = {directives}: {error}")))?;
-    Ok((filter, directives))
-}
-
-/// A word alone would be taken for a part of the program, and a mistyped level for one that logs
-/// nothing.
-fn check_level(level: &str) -> Result<(), String> {
-    let wrong = |directive: &&str| {
-        !directive.contains(['=', '[', ']', '}']) && directive.parse::<LevelFilter>().is_err()
-    };
-    match level.split(',').find(|part| part.is_empty() || wrong(part)) {
-        None => Ok(()),
-        Some(part) => Err(format!(
-            "`{part}` is neither a level (off, error, warn, info, debug or trace) nor a directive as \
-             mooring=debug"
-        )),
-    }
+    let told = |text| CommandError::Arguments(format!("{name} = {directives}: {text}"));
+    Ok((filter.map_err(told)?, directives))
 }
 
 #[cfg(test)]

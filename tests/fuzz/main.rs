@@ -23,6 +23,14 @@ mod mooncake;
 mod query;
 mod quic;
 
+/// What is logged, as `/log_level` is told.
+#[path = "../../src/logging"]
+mod logging {
+    #[path = "../../tests/fuzz/levels.rs"]
+    mod fuzz;
+    mod levels;
+}
+
 /// What one master leaves for the next.
 #[allow(dead_code, reason = "the files have more than is fed here")]
 #[path = "../../src/handoff"]
