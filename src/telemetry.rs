@@ -5,6 +5,7 @@
 //! A request that is not traced costs a comparison.
 
 mod allowance;
+mod answer;
 mod args;
 mod commands;
 mod encode;

@@ -6,15 +6,14 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
+use super::answer::{self, NotTaken};
 use super::encode::Sender;
 use super::figures;
-use super::line::{Line, NotTaken};
+use super::line::Line;
 use super::queue::{ITEMS_MAX, Item, Outcomes};
 use crate::admin::Family;
 
@@ -171,9 +170,7 @@ impl Exporter {
         self.outcomes.note_waiting(None);
         let error = match sent {
             Ok(answer) => {
-                let answer = ExportTraceServiceResponse::decode(answer).unwrap_or_default();
-                let rejected = answer.partial_success.map_or(0, |it| it.rejected_spans);
-                let rejected = u64::try_from(rejected).unwrap_or(0).min(pending.spans);
+                let rejected = answer::rejected_spans(answer, pending.spans);
                 self.outcomes.note_failed(rejected);
                 self.outcomes.note_sent(pending.spans - rejected);
                 self.note_gone(false, "");
@@ -200,16 +197,8 @@ impl Exporter {
         self.outcomes.note_waiting(None);
         match sent {
             Ok(answer) => {
-                let answer = ExportMetricsServiceResponse::decode(answer).unwrap_or_default();
-                if let Some(partial) = answer.partial_success
-                    && partial.rejected_data_points > 0
-                {
-                    let text = partial.error_message;
-                    tracing::debug!(
-                        rejected = partial.rejected_data_points,
-                        text,
-                        "figures refused"
-                    );
+                if let Some((rejected, text)) = answer::rejected_figures(answer) {
+                    tracing::debug!(rejected, text, "figures refused");
                 }
             }
             Err(error) => tracing::debug!(%error, "the figures were not taken"),

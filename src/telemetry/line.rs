@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, TE, USER_AGENT};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, TE, USER_AGENT};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::allowance::{Allowance, Bounded};
+use super::answer::{self, GRPC_PREFIX_BYTES, NotTaken};
 use super::args::Protocol;
 use super::target::Target;
 use crate::tls;
@@ -34,27 +35,6 @@ pub(super) struct Line {
 enum Open {
     Http(http1::SendRequest<Full<Bytes>>),
     Grpc(http2::SendRequest<Full<Bytes>>),
-}
-
-/// Why a message was not taken.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-pub(super) struct NotTaken {
-    text: String,
-    /// It may be taken later.
-    pub(super) is_passing: bool,
-}
-
-impl NotTaken {
-    /// Of no use to send it again.
-    fn for_good(text: String) -> NotTaken {
-        NotTaken { text, is_passing: false }
-    }
-
-    /// What may be better soon.
-    pub(super) fn for_now(error: impl std::fmt::Display) -> NotTaken {
-        NotTaken { text: error.to_string(), is_passing: true }
-    }
 }
 
 impl Line {
@@ -222,13 +202,7 @@ fn framed(message: &[u8]) -> Bytes {
 async fn http_answer(response: Response<Incoming>) -> Result<Bytes, NotTaken> {
     let status = response.status();
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-    let body = body.map_err(NotTaken::for_now)?.to_bytes();
-    if status.is_success() {
-        return Ok(body);
-    }
-    let text = format!("HTTP status {status}");
-    let is_passing = [429, 502, 503, 504].contains(&status.as_u16());
-    Err(NotTaken { text, is_passing })
+    answer::of_http(status, body.map_err(NotTaken::for_now)?.to_bytes())
 }
 
 async fn grpc_answer(response: Response<Incoming>) -> Result<Bytes, NotTaken> {
@@ -237,36 +211,9 @@ async fn grpc_answer(response: Response<Incoming>) -> Result<Bytes, NotTaken> {
         return Err(NotTaken::for_now(format!("HTTP status {}", head.status)));
     }
     let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(NotTaken::for_now)?;
-    // A refusal may have no body, and then its status stands in the head.
-    let status = body.trailers().and_then(grpc_status).or_else(|| grpc_status(&head.headers));
-    match status {
-        Some((0, _)) => {
-            let body = body.to_bytes();
-            Ok(if body.len() < GRPC_PREFIX_BYTES {
-                Bytes::new()
-            } else {
-                body.slice(GRPC_PREFIX_BYTES..)
-            })
-        }
-        Some((code, text)) => {
-            let text = format!("gRPC status {code}: {text}");
-            Err(NotTaken { text, is_passing: GRPC_PASSING.contains(&code) })
-        }
-        None => Err(NotTaken::for_now("an answer without a status of gRPC")),
-    }
+    let trailers = body.trailers().cloned();
+    answer::of_grpc(&head.headers, trailers.as_ref(), body.to_bytes())
 }
-
-fn grpc_status(headers: &HeaderMap) -> Option<(u32, String)> {
-    let code = headers.get("grpc-status")?.to_str().ok()?.parse().ok()?;
-    let text = headers.get("grpc-message").and_then(|text| text.to_str().ok());
-    Some((code, text.unwrap_or_default().to_owned()))
-}
-
-/// Before each message of gRPC.
-const GRPC_PREFIX_BYTES: usize = 5;
-
-/// Cancelled, deadline exceeded, aborted, out of range, unavailable, data loss: as OTLP has it.
-const GRPC_PASSING: [u32; 6] = [1, 4, 10, 11, 14, 15];
 
 /// For all that comes beside an answer: certificates, settings of HTTP/2, provisional answers. A collector
 /// that says more without an end would keep the process reading.

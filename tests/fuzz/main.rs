@@ -31,6 +31,15 @@ mod logging {
     mod levels;
 }
 
+/// What a collector of OpenTelemetry answers.
+#[allow(dead_code, reason = "the file has more than is fed here")]
+#[path = "../../src/telemetry"]
+mod telemetry {
+    mod answer;
+    #[path = "../../tests/fuzz/collector.rs"]
+    mod fuzz;
+}
+
 /// What one master leaves for the next.
 #[allow(dead_code, reason = "the files have more than is fed here")]
 #[path = "../../src/handoff"]
