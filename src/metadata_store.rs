@@ -26,20 +26,24 @@ use crate::admin::{guard, query};
 pub(crate) fn start(socket: TcpListener, connections_max: usize) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let socket = tokio::net::TcpListener::from_std(socket)?;
-    let pages = Router::new()
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(Connections::new(socket, connections_max), pages()).await {
+            tracing::error!(%error, "the metadata store is gone");
+        }
+    });
+    Ok(())
+}
+
+/// The pages of an empty store.
+pub(crate) fn pages() -> Router {
+    Router::new()
         .route("/metadata", get(read).put(write).delete(remove))
         .route("/health", get(async || "OK"))
         .fallback(nothing)
         .method_not_allowed_fallback(nothing)
         .layer(DefaultBodyLimit::max(VALUE_BYTES_MAX))
         .layer(from_fn(guard::refuse_foreign_changes))
-        .with_state(Arc::new(Store::default()));
-    tokio::spawn(async move {
-        if let Err(error) = axum::serve(Connections::new(socket, connections_max), pages).await {
-            tracing::error!(%error, "the metadata store is gone");
-        }
-    });
-    Ok(())
+        .with_state(Arc::new(Store::default()))
 }
 
 type Answer = (StatusCode, &'static str);

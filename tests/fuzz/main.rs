@@ -19,9 +19,23 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps says where it failed")]
 
 mod engine;
+mod http;
 mod mooncake;
 mod query;
 mod quic;
+
+/// The pages of the metadata store, and what stands before them.
+#[allow(dead_code, reason = "the file has more than is fed here")]
+#[path = "../../src/metadata_store.rs"]
+mod metadata_store;
+
+#[allow(dead_code, reason = "the files have more than is fed here")]
+#[path = "../../src/admin"]
+mod admin {
+    pub(crate) mod connections;
+    pub(crate) mod guard;
+    pub(crate) mod query;
+}
 
 /// What is logged, as `/log_level` is told.
 #[path = "../../src/logging"]

@@ -1,9 +1,7 @@
 //! What stands behind the path of an admin page.
 
+use crate::admin::query as pages;
 use crate::engine::{Decoder, run, within};
-
-#[path = "../../src/admin/query.rs"]
-mod pages;
 
 /// A value is copied once, and once more if it is to be text: three bytes for one that is none.
 const COST: usize = 8;
