@@ -8,6 +8,7 @@ mod options;
 mod ports;
 mod prefault;
 mod ready_file;
+mod renewing;
 mod restore;
 mod runtime;
 mod serve;

@@ -14,7 +14,7 @@ mod paths;
 mod probe;
 mod reply;
 mod request;
-mod reset_key;
+pub(crate) mod reset_key;
 mod roles;
 mod router;
 mod sessions;

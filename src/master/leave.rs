@@ -112,13 +112,7 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
     let mut phase = leaving.phase.within("stop serving");
     phase.note("mooring.in_flight", context.stage.in_flight());
     context.stage.begin_drain();
-    tracing::info!(
-        handoff_shutdown = "start",
-        in_flight = context.stage.in_flight(),
-        handoff = leaving.handover.is_some(),
-        deadline_ms = leaving.deadline.as_millis() as u64,
-        "leaving"
-    );
+    let in_flight = context.stage.in_flight();
     context.core.stop_judging();
     if let Some(listener) = listener {
         listener.stop_accepting();
@@ -126,9 +120,19 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
     if let Some(mooncake) = &leaving.mooncake {
         mooncake.stop_accepting();
     }
-    if let Some(handover) = handover
-        && timeout(FIRST_WORD_TIME, handover.begin_leaving()).await.is_err()
-    {
+    let has_word = match handover {
+        Some(handover) => timeout(FIRST_WORD_TIME, handover.begin_leaving()).await.is_ok(),
+        None => true,
+    };
+    // Behind the word in the directory: whoever reads the log may hang, and this thread with it.
+    tracing::info!(
+        handoff_shutdown = "start",
+        in_flight,
+        handoff = handover.is_some(),
+        deadline_ms = leaving.deadline.as_millis() as u64,
+        "leaving"
+    );
+    if !has_word {
         tracing::warn!("the handoff directory takes its time");
     }
     leaving.announced.withdraw(FIRST_WORD_TIME, &leaving.threads.standby).await;
@@ -270,23 +274,33 @@ fn say_overdue(
     standby: &Standby,
 ) {
     let (done, said) = std::sync::mpsc::channel();
+    let deadline_ms = deadline.as_millis() as u64;
+    let lost = handover.filter(|_| !is_published.load(Ordering::Relaxed));
+    let is_lost = lost.is_some();
+    if let Some(handover) = lost {
+        let done = done.clone();
+        standby.run(move || {
+            handover.record_overdue();
+            // Whoever waited may be gone.
+            let _ = done.send(());
+        });
+    }
+    // A job of its own: where the log hangs, the next master learns of it all the same.
     standby.run(move || {
-        let deadline_ms = deadline.as_millis() as u64;
-        match handover {
-            Some(handover) if !is_published.load(Ordering::Relaxed) => {
-                tracing::warn!(
-                    handoff_shutdown = "deadline",
-                    deadline_ms,
-                    "the time to leave is over and no snapshot is left: the next master begins empty"
-                );
-                handover.record_overdue();
-            }
-            _ => tracing::warn!(deadline_ms, "the time to leave is over"),
+        match is_lost {
+            true => tracing::warn!(
+                handoff_shutdown = "deadline",
+                deadline_ms,
+                "the time to leave is over and no snapshot is left: the next master begins empty"
+            ),
+            false => tracing::warn!(deadline_ms, "the time to leave is over"),
         }
-        // Whoever waited may be gone.
         let _ = done.send(());
     });
-    let _ = said.recv_timeout(OVERDUE_WORDS_TIME);
+    let until = Instant::now() + OVERDUE_WORDS_TIME;
+    for _ in 0..1 + usize::from(is_lost) {
+        let _ = said.recv_timeout(until.saturating_duration_since(Instant::now()));
+    }
 }
 
 /// Ends the process without running destructors: dropping the actors would take the longer the more

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 
 use mooring_proto::ClientId;
+use quinn::crypto::HmacKey;
 
 use super::OpenedQuic;
 use super::options::MasterOptions;
@@ -14,7 +15,7 @@ use crate::frontend::Context;
 use crate::frontend::mooncake::{MooncakeListener, MooncakeOptions};
 use crate::frontend::quic::{self, Listener, ListenerOptions, Probe};
 use crate::metadata_store;
-use crate::tls::{self, ServerTls};
+use crate::tls::{self, ServerTls, TlsError};
 
 /// Where clients, engines and people reach it.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,8 @@ pub(super) struct Ports {
 /// What is bound and to be served.
 pub(super) struct Bound {
     pub(super) quic: Option<OpenedQuic>,
+    /// Of QUIC's stateless resets; `None` makes one for this process alone.
+    pub(super) reset_key: Option<Arc<dyn HmacKey>>,
     pub(super) mooncake: Option<TcpListener>,
     pub(super) metadata: Option<TcpListener>,
     pub(super) metrics: SocketAddr,
@@ -56,9 +59,9 @@ impl Open {
         options: &MasterOptions,
         shares: &Shares,
     ) -> Result<Ports, CommandError> {
-        let Bound { quic, mooncake, metadata, metrics } = bound;
+        let Bound { quic, reset_key, mooncake, metadata, metrics } = bound;
         if let Some(OpenedQuic { tls, probe, rpc }) = quic {
-            let quic = self.quic.insert(Quic::start(tls, rpc, context, options)?);
+            let quic = self.quic.insert(Quic::start(tls, rpc, context, options, reset_key)?);
             let probe = Probe::new(quic.address()?, probe_client, &probe);
             self.probe = Some(probe.map_err(|error| cannot_serve(&error))?);
         }
@@ -80,29 +83,30 @@ impl Open {
 /// The QUIC port, open.
 pub(super) struct Quic {
     listener: Arc<Listener>,
-    tls: ServerTls,
+    tls: Arc<ServerTls>,
 }
 
 impl Quic {
     /// Serves the port.
     ///
     /// # Errors
-    /// If certificate, socket or state directory are of no use.
+    /// If certificate or socket are of no use.
     fn start(
         tls: ServerTls,
         rpc: UdpSocket,
         context: &Arc<Context>,
         options: &MasterOptions,
+        reset_key: Option<Arc<dyn HmacKey>>,
     ) -> Result<Quic, CommandError> {
         let options = ListenerOptions {
             client_ttl: options.client_ttl,
-            state_dir: options.state_dir.clone(),
+            reset_key,
             connections_per_address_max: options.connections_per_address_max,
             roles: options.roles.clone(),
         };
         let listener = Listener::start(context.clone(), rpc, &tls, &options)
             .map_err(|error| cannot_serve(&error))?;
-        Ok(Quic { listener: Arc::new(listener), tls })
+        Ok(Quic { listener: Arc::new(listener), tls: Arc::new(tls) })
     }
 
     /// Where it is bound.
@@ -115,9 +119,15 @@ impl Quic {
         self.tls.fingerprint()
     }
 
-    /// Reads the certificates again.
-    pub(super) fn reload(&mut self) {
-        let fresh = match self.tls.reload() {
+    /// What reads the certificates again; it takes as long as their disk does.
+    pub(super) fn reader(&self) -> impl FnOnce() -> Reread + Send + use<> {
+        let tls = self.tls.clone();
+        move || tls.reload()
+    }
+
+    /// Shows what was read from now on.
+    pub(super) fn renew(&mut self, read: Reread) {
+        let fresh = match read {
             Ok(Some(fresh)) => fresh,
             Ok(None) => return tracing::info!("the certificate was made at the start and stays"),
             // The former certificate still serves, until it runs out.
@@ -127,12 +137,15 @@ impl Quic {
             Ok(()) => {
                 let cert_sha256 = tls::hexadecimal(&fresh.fingerprint());
                 tracing::info!(cert_sha256, "certificates reloaded");
-                self.tls = fresh;
+                self.tls = Arc::new(fresh);
             }
             Err(error) => tracing::error!(%error, "cannot use the reloaded certificates"),
         }
     }
 }
+
+/// Certificates that were read again; `None` if they came from no file.
+pub(super) type Reread = Result<Option<ServerTls>, TlsError>;
 
 /// Warns of buffers that are smaller than QUIC wants them.
 pub(super) fn warn_of_buffers(opened: Option<&OpenedQuic>) {

@@ -10,18 +10,21 @@ use std::time::{Duration, Instant};
 
 use mooring_actors::core::Core;
 use mooring_proto::ClientId;
+use quinn::crypto::HmacKey;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
+use tokio::time::timeout;
 
 use super::announce::{Announced, announce};
 use super::export::Handover;
 use super::leave::{self, Leaving, end};
 use super::options::MasterOptions;
-use super::ports::{self, Bound, Open, Quic, cannot_serve};
+use super::ports::{self, Bound, Open, Quic, Reread, cannot_serve};
+use super::renewing;
 use super::settle;
-use super::signals::{Asked, Signals};
-use super::standby::Standby;
+use super::signals::Signals;
+use super::standby::{Panicked, Standby};
 use super::start::{self, Begun};
 use super::supervisor::Supervisor;
 use super::turning_back::TurningBack;
@@ -30,7 +33,7 @@ use crate::admin::{self, Admin, Family};
 use crate::command::CommandError;
 use crate::descriptors::Shares;
 use crate::frontend::Context;
-use crate::frontend::quic;
+use crate::frontend::quic::{self, reset_key};
 use crate::handoff::{GivenBack, HandoffDirectory};
 use crate::telemetry::{self, Phase};
 
@@ -61,6 +64,10 @@ pub(super) async fn serve(
     let opening = starting.within("open ports");
     let probe_client = ClientId(rand::random());
     let is_restored = state.is_some();
+    let reset_key = match options.state_dir.clone() {
+        Some(kept) => reset_key_in_time(&threads.standby, move || reset_key::kept(&kept)).await,
+        None => None,
+    };
     // What is started from here on runs where it is served.
     let inside = serving_runtime.enter();
     let core = match state {
@@ -69,7 +76,7 @@ pub(super) async fn serve(
     };
     let context = Arc::new(Context::new(core, probe_client, options.slow));
     let mut open = Open::default();
-    let bound = Bound { quic: opened, mooncake, metadata, metrics };
+    let bound = Bound { quic: opened, reset_key, mooncake, metadata, metrics };
     let ports = open.serve(bound, &context, probe_client, &options, &shares);
     if let Ok(ports) = &ports {
         let probe = open.listener().zip(open.probe.take());
@@ -97,15 +104,45 @@ pub(super) async fn serve(
     report_regularly(&admin, &options);
     supervisor.ready();
     tokio::spawn(supervisor.clone().prove_life(context.clone()));
-    while !was_told && signals.next().await == Asked::Reload {
-        if let Some(quic) = &mut open.quic {
-            quic.reload();
-        }
+    if !was_told {
+        reload_until_told(&mut open, &mut signals, &threads.standby).await;
     }
     supervisor.leaving();
     let serving =
         Serving { context, open, announced, directory, seed, options, threads, status: 0 };
     serving.leave(signals).await
+}
+
+/// The key of stateless resets. Behind the claim nobody waits long for a disk: without its answer in time
+/// this process has a key of its own.
+async fn reset_key_in_time(
+    standby: &Standby,
+    load: impl FnOnce() -> Option<Arc<dyn HmacKey>> + Send + 'static,
+) -> Option<Arc<dyn HmacKey>> {
+    let Ok(loaded) = timeout(RESET_KEY_TIME, standby.beside(load)).await else {
+        tracing::warn!(
+            "the disk of the key of stateless resets hangs; peers will notice the next restart late"
+        );
+        return None;
+    };
+    loaded.ok().flatten()
+}
+
+/// Reads the certificates again as often as that is asked for, until the master is told to leave. Their
+/// disk may hang, and signals are heard all the same.
+async fn reload_until_told(open: &mut Open, signals: &mut Signals, standby: &Standby) {
+    let read = |open: &Open| {
+        let reader = open.quic.as_ref()?.reader();
+        let standby = standby.clone();
+        let reading = async move { standby.beside(reader).await };
+        Some(Box::pin(reading))
+    };
+    let renew = |open: &mut Open, read: Result<Reread, Panicked>| match (&mut open.quic, read) {
+        (Some(quic), Ok(read)) => quic.renew(read),
+        (_, Err(error)) => tracing::error!(%error, "cannot reload the certificates"),
+        (None, Ok(_)) => {}
+    };
+    renewing::until_told(open, async || signals.next().await, read, renew).await;
 }
 
 /// Says what fits together and is of less use than it may seem.
@@ -275,12 +312,29 @@ fn word_of(outcome: Option<GivenBack>) -> Option<&'static str> {
     }
 }
 
+/// Many times what a disk takes that works; peers that do not hear of a restart by the key wait longer.
+const RESET_KEY_TIME: Duration = Duration::from_secs(1);
+
 /// A client that waits for the first answer of a master sends again about as soon.
 const DISCARD_EVERY: Duration = Duration::from_millis(250);
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_that_hangs_costs_the_key_of_resets_and_not_the_start() {
+        let standby = Standby::start().unwrap();
+        let (wake, hangs) = mpsc::channel::<()>();
+        let load = move || {
+            let _ = hangs.recv();
+            None
+        };
+        assert!(reset_key_in_time(&standby, load).await.is_none());
+        drop(wake);
+    }
 
     #[test]
     fn only_what_nobody_has_claimed_is_called_untouched() {

@@ -75,9 +75,20 @@ impl Process {
     }
 
     /// Starts a server by a command of the caller's own, and does not wait.
-    pub(crate) fn spawn(mut command: Command) -> Process {
+    pub(crate) fn spawn(command: Command) -> Process {
         let directory = tempfile::tempdir().unwrap();
         let log = File::create(directory.path().join("log")).unwrap();
+        Process::logging_to(log.into(), command, directory)
+    }
+
+    /// Starts a server whose log is for the caller to read, and does not wait.
+    pub(crate) fn starting_with_log(arguments: &[&str], log: Stdio) -> Process {
+        let directory = tempfile::tempdir().unwrap();
+        File::create(directory.path().join("log")).unwrap();
+        Process::logging_to(log, mooring(arguments), directory)
+    }
+
+    fn logging_to(log: Stdio, mut command: Command, directory: TempDir) -> Process {
         // A test that looks at the file itself names its own.
         if !command.get_args().any(|argument| argument == "--ready-file") {
             command.arg("--ready-file").arg(directory.path().join("ready.json"));

@@ -148,7 +148,12 @@ async fn what_cannot_be_understood_is_refused_and_the_connection_goes_on() {
         ("nothing", Vec::new(), 0, ErrorCode::Malformed),
         ("half a body", [&header(ping_kind, 9)[..], b"abc"].concat(), 2, ErrorCode::Malformed),
         ("more than a body", [&header(ping_kind, 1)[..], b"\0b"].concat(), 2, ErrorCode::Malformed),
-        ("two messages", [&header(ping_kind, 2)[..], b"\0\0"].concat(), 2, ErrorCode::Malformed),
+        (
+            "two messages",
+            [&header(ping_kind, 4)[..], b"\0\0\0\0"].concat(),
+            2,
+            ErrorCode::Malformed,
+        ),
         (
             "a hello again",
             encode_request(&hello(1, 1), 0, None).unwrap(),

@@ -64,7 +64,7 @@ impl Cluster {
         let tls = identity();
         let options = ListenerOptions {
             client_ttl: Duration::from_secs(10),
-            state_dir: None,
+            reset_key: None,
             connections_per_address_max: PER_ADDRESS_MAX,
             roles: Roles::default(),
         };

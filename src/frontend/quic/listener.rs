@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,7 +16,7 @@ use super::connection::{self, REQUESTS_MAX, Shared};
 use super::paths::Paths;
 use super::roles::Roles;
 use super::sessions::{Sessions, call_for_attention};
-use super::{drops, farewell, reset_key, transport};
+use super::{drops, farewell, transport};
 use crate::frontend::Context;
 use crate::frontend::addresses::{Addresses, as_known};
 use crate::frontend::budget::Budget;
@@ -27,8 +26,8 @@ use crate::tls::{ServerTls, TlsError};
 pub(crate) struct ListenerOptions {
     /// A client is silent for at most this long.
     pub(crate) client_ttl: Duration,
-    /// Where the reset key is kept; `None` makes another one for each start.
-    pub(crate) state_dir: Option<PathBuf>,
+    /// The key of stateless resets; `None` makes one for this process alone.
+    pub(crate) reset_key: Option<Arc<dyn HmacKey>>,
     /// Connections and handshakes that one address may have.
     pub(crate) connections_per_address_max: usize,
     /// What members may do.
@@ -80,9 +79,8 @@ impl Listener {
         options: &ListenerOptions,
         open: impl FnOnce(EndpointConfig, ServerConfig) -> io::Result<Endpoint>,
     ) -> Result<Listener, ListenError> {
-        let reset_key = options.state_dir.as_deref().and_then(kept_reset_key);
         let server = server_config(tls, options.client_ttl)?;
-        let endpoint = open(transport::endpoint_config(reset_key), server)?;
+        let endpoint = open(transport::endpoint_config(options.reset_key.clone()), server)?;
         let budget = Budget::new(ALL_BYTES_MAX);
         let sessions = Arc::new(Sessions::new(context.core.clone()));
         let addresses = Addresses::new(options.connections_per_address_max, ADDRESS_BYTES_MAX);
@@ -303,20 +301,6 @@ const ADDRESS_BYTES_MAX: usize = ALL_BYTES_MAX / 4;
 
 /// Of a network that is reserved for examples, so that the way to it is the usual way out.
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-
-/// The key of stateless resets of this directory. Without one it is made for this process alone: a
-/// master that does not start for it would take a claimed snapshot along.
-fn kept_reset_key(directory: &Path) -> Option<Arc<dyn HmacKey>> {
-    reset_key::load(directory)
-        .inspect_err(|error| {
-            tracing::warn!(
-                %error,
-                directory = %directory.display(),
-                "the key of stateless resets cannot be kept; peers will notice the next restart late"
-            );
-        })
-        .ok()
-}
 
 #[cfg(test)]
 mod tests {

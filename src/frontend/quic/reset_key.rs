@@ -12,11 +12,23 @@ use quinn::crypto::HmacKey;
 
 use crate::regular_file;
 
-/// The key that is kept in this directory; made if there is none.
-///
+/// The key that is kept in this directory; made if there is none. `None`, with a warning, if it cannot be
+/// kept: a master that does not start for it would take a claimed snapshot along.
+pub(crate) fn kept(directory: &Path) -> Option<Arc<dyn HmacKey>> {
+    load(directory)
+        .inspect_err(|error| {
+            tracing::warn!(
+                %error,
+                directory = %directory.display(),
+                "the key of stateless resets cannot be kept; peers will notice the next restart late"
+            );
+        })
+        .ok()
+}
+
 /// # Errors
 /// If the directory cannot be written to, or the file is not such a key.
-pub(crate) fn load(directory: &Path) -> io::Result<Arc<dyn HmacKey>> {
+fn load(directory: &Path) -> io::Result<Arc<dyn HmacKey>> {
     let path = directory.join("quic-reset-key");
     let mut bytes = [0; KEY_BYTES];
     match regular_file::open(&path) {

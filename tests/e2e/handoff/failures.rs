@@ -1,8 +1,11 @@
 //! Handoffs that cannot be used: each ends empty or refused, with its reason on the pages, and
 //! never with a process that ends again and again.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{PipeWriter, Write};
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::Stdio;
 
 use super::Values;
@@ -249,6 +252,32 @@ fn a_master_without_time_to_leave_says_so_and_the_next_one_knows() {
     // A disk that is slow may not even get the word.
     assert!(["deadline", "interrupted"].contains(&reason.as_str()), "{reason}");
     empty_because(&place.master(&[]), &reason);
+}
+
+/// Whoever writes to a log that nobody reads is held up, and the drain with it.
+#[test]
+fn a_log_that_hangs_costs_the_snapshot_and_not_the_word_about_it() {
+    let place = Place::new();
+    let (_nobody_reads, log) = std::io::pipe().unwrap();
+    let flags = ["--shutdown-deadline-sec", "1s"];
+    let mut master = place.starting_with_log(&flags, log.try_clone().unwrap().into());
+    let ready = master.ready_path();
+    master.wait_until("it serves", || ready.exists());
+    fill(&log);
+    master.signal(libc::SIGTERM);
+    assert_eq!(master.ended().code(), Some(0));
+    assert!(!place.directory().join("READY").exists());
+    let reason = place.inspect()["reason"].as_str().unwrap().to_owned();
+    assert!(["deadline", "interrupted"].contains(&reason.as_str()), "{reason}");
+}
+
+/// Fills a pipe to its last byte, by an end of its own that does not wait for room.
+fn fill(pipe: &PipeWriter) {
+    let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+    let mut end = File::options().write(true).custom_flags(libc::O_NONBLOCK).open(path).unwrap();
+    for chunk in [&[b'\n'; 4096][..], b"\n"] {
+        while end.write(chunk).is_ok() {}
+    }
 }
 
 #[test]

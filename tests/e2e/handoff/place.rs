@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use mooring_proto::SegmentId;
 use mooring_proto::client::{Client, ClientConfig, ClientTls};
@@ -72,6 +72,13 @@ impl Place {
         let port = self.port.get().to_string();
         let ports = ["--rpc-port", &port, "--metrics-port", "0"];
         Process::starting(&as_strs(&self.flags(&ports, flags)))
+    }
+
+    /// The same with a log that is for the caller to read.
+    pub(super) fn starting_with_log(&self, flags: &[&str], log: Stdio) -> Process {
+        let port = self.port.get().to_string();
+        let ports = ["--rpc-port", &port, "--metrics-port", "0"];
+        Process::starting_with_log(&as_strs(&self.flags(&ports, flags)), log)
     }
 
     /// Starts a master at ports of its own and does not wait; also gives where its pages are.
