@@ -9,6 +9,7 @@ mod reference;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
@@ -138,6 +139,7 @@ pub(crate) fn run() -> ExitCode {
         Some(rest) => run_mooncake_master(rest),
         None => run_arguments(arguments, &[]),
     };
+    logging::flush(LAST_LINES_TIME);
     match outcome {
         Ok(code) => code,
         Err(error) => {
@@ -146,6 +148,9 @@ pub(crate) fn run() -> ExitCode {
         }
     }
 }
+
+/// For the last lines of a server's log: many times what a reader takes that reads.
+const LAST_LINES_TIME: Duration = Duration::from_millis(100);
 
 /// Whether arguments that were not read yet may call a server. To read them takes longer than a signal
 /// may wait for, and an object may have the name of one too.

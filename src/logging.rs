@@ -5,19 +5,25 @@
 
 mod levels;
 mod limit;
+mod lines;
 
+use std::backtrace::BacktraceStatus;
 use std::io::IsTerminal;
+use std::panic::PanicHookInfo;
 use std::sync::{LazyLock, OnceLock};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tracing::Level;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
 use crate::command::CommandError;
 use limit::Limiter;
+use lines::Lines;
 
 /// How to log; flags of every subcommand.
 #[derive(Args, Clone, Debug)]
@@ -72,7 +78,7 @@ pub(crate) fn start(args: &LogArgs, subject: Subject) -> Result<(), CommandError
     };
     // By default a line that cannot be written is told on the same standard error, and that panics:
     // a full disk or a dead reader of the log would end the process.
-    let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
+    let lines = fmt::layer().with_writer(writer(subject)?).log_internal_errors(false);
     let lines = if human {
         lines.with_ansi(terminal).boxed()
     } else {
@@ -88,6 +94,43 @@ pub(crate) fn start(args: &LogArgs, subject: Subject) -> Result<(), CommandError
         }
     }
     Ok(())
+}
+
+/// Where the lines go. Those of a server wait for a thread that writes them; a command writes its few
+/// itself.
+fn writer(subject: Subject) -> Result<BoxMakeWriter, CommandError> {
+    if subject != Subject::Server {
+        return Ok(BoxMakeWriter::new(std::io::stderr));
+    }
+    let failed = |error| CommandError::failed("cannot start a thread for the log", error);
+    let lines = Lines::start(std::io::stderr()).map_err(failed)?;
+    // A second start is a test in the same process.
+    if LINES.set(lines.clone()).is_ok() {
+        std::panic::set_hook(Box::new(tell_panic));
+    }
+    Ok(BoxMakeWriter::new(lines))
+}
+
+/// A panic in the words of the standard library, by the same way as the lines: whoever ends the process
+/// for it does not wait for a reader that hangs.
+fn tell_panic(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("<unnamed>");
+    let backtrace = std::backtrace::Backtrace::capture();
+    let shown = match backtrace.status() {
+        BacktraceStatus::Captured => format!("\nstack backtrace:\n{backtrace}"),
+        _ => String::new(),
+    };
+    if let Some(lines) = LINES.get() {
+        lines.push(format!("\nthread '{name}' {panic}{shown}\n").as_bytes());
+    }
+}
+
+/// Waits until the lines so far are written, at most this long: for the end of a process.
+pub(crate) fn flush(in_time: Duration) {
+    if let Some(lines) = LINES.get() {
+        lines.flush(in_time);
+    }
 }
 
 /// The directives that are in effect; `None` without a log.
@@ -149,9 +192,13 @@ impl Change {
 
 const CHANGED: &str = "what is logged was changed over the admin page";
 
-/// Writes how many lines were left out since this was written last.
+/// Writes how many lines were left out or lost since this was written last.
 pub(crate) fn tell_left_out() {
     LIMITER.tell_left_out();
+    let lost = LINES.get().map_or(0, Lines::take_lost);
+    if lost > 0 {
+        tracing::warn!(lines = lost, "the log was not read in time, and lines of it are lost");
+    }
 }
 
 fn tell_left_out_again_and_again() {
@@ -167,14 +214,17 @@ fn tell_left_out_again_and_again() {
 
 /// What is logged, to be changed.
 struct Levels {
-    handle: reload::Handle<EnvFilter, Lines>,
+    handle: reload::Handle<EnvFilter, Layers>,
     at_start: String,
 }
 
-/// What writes the lines.
-type Lines = tracing_subscriber::layer::Layered<Box<dyn Layer<Registry> + Send + Sync>, Registry>;
+/// What makes the lines.
+type Layers = tracing_subscriber::layer::Layered<Box<dyn Layer<Registry> + Send + Sync>, Registry>;
 
 static LEVELS: OnceLock<Levels> = OnceLock::new();
+
+/// Of a server.
+static LINES: OnceLock<Lines> = OnceLock::new();
 
 static LIMITER: LazyLock<Limiter> = LazyLock::new(Limiter::new);
 

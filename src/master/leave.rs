@@ -306,6 +306,7 @@ fn say_overdue(
 /// Ends the process without running destructors: dropping the actors would take the longer the more
 /// objects there are, and the system takes the memory back anyway.
 pub(super) fn end(code: i32) -> ! {
+    logging::flush(LAST_LINES_TIME);
     // SAFETY: `_exit` takes any status and touches no memory of the process.
     unsafe { libc::_exit(code) }
 }
@@ -317,6 +318,9 @@ const FIRST_WORD_TIME: Duration = Duration::from_secs(1);
 /// What does not wait for anything is answered by then. What waits for space is answered when the
 /// actors come to rest.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
+
+/// For the last lines of the log: many times what a reader takes that reads.
+const LAST_LINES_TIME: Duration = Duration::from_millis(100);
 
 /// Longer than any answer takes on its way to a peer that reads.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
