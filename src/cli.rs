@@ -9,7 +9,6 @@ mod reference;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
@@ -139,18 +138,19 @@ pub(crate) fn run() -> ExitCode {
         Some(rest) => run_mooncake_master(rest),
         None => run_arguments(arguments, &[]),
     };
-    logging::flush(LAST_LINES_TIME);
     match outcome {
-        Ok(code) => code,
+        Ok(code) => {
+            logging::flush();
+            code
+        }
         Err(error) => {
-            output::note(format_args!("error: {error}"));
+            if !logging::last_words(&format!("error: {error}\n")) {
+                output::note(format_args!("error: {error}"));
+            }
             ExitCode::from(error.exit_code())
         }
     }
 }
-
-/// For the last lines of a server's log: many times what a reader takes that reads.
-const LAST_LINES_TIME: Duration = Duration::from_millis(100);
 
 /// Whether arguments that were not read yet may call a server. To read them takes longer than a signal
 /// may wait for, and an object may have the name of one too.

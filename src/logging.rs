@@ -121,17 +121,28 @@ fn tell_panic(panic: &PanicHookInfo<'_>) {
         BacktraceStatus::Captured => format!("\nstack backtrace:\n{backtrace}"),
         _ => String::new(),
     };
+    // It may be the last that the process tells.
+    last_words(&format!("\nthread '{name}' {panic}{shown}\n"));
+}
+
+/// Writes the last words of a process by the way of its lines, if it has one of its own for them; gives
+/// whether it has.
+pub(crate) fn last_words(text: &str) -> bool {
+    let Some(lines) = LINES.get() else { return false };
+    lines.push(text.as_bytes());
+    flush();
+    true
+}
+
+/// Waits a moment until the lines so far are written: for the end of a process.
+pub(crate) fn flush() {
     if let Some(lines) = LINES.get() {
-        lines.push(format!("\nthread '{name}' {panic}{shown}\n").as_bytes());
+        lines.flush(LAST_LINES_TIME);
     }
 }
 
-/// Waits until the lines so far are written, at most this long: for the end of a process.
-pub(crate) fn flush(in_time: Duration) {
-    if let Some(lines) = LINES.get() {
-        lines.flush(in_time);
-    }
-}
+/// Many times what a reader takes that reads.
+const LAST_LINES_TIME: Duration = Duration::from_millis(100);
 
 /// The directives that are in effect; `None` without a log.
 pub(crate) fn levels() -> Option<String> {
@@ -194,6 +205,10 @@ const CHANGED: &str = "what is logged was changed over the admin page";
 
 /// Writes how many lines were left out or lost since this was written last.
 pub(crate) fn tell_left_out() {
+    // What is told while there is no room is lost, and what was to be told with it.
+    if LINES.get().is_some_and(|lines| !lines.has_room()) {
+        return;
+    }
     LIMITER.tell_left_out();
     let lost = LINES.get().map_or(0, Lines::take_lost);
     if lost > 0 {

@@ -54,12 +54,16 @@ extern "C" fn at_signal(signal: i32) {
     if signal == SIGHUP || !NOBODY_HEARS.load(Ordering::SeqCst) {
         return;
     }
-    // SAFETY: `write` and `_exit` may be called from a handler; the text outlives the call.
+    let mut output = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: `poll`, `write` and `_exit` may be called from a handler; the text outlives the call.
     unsafe {
-        libc::write(libc::STDERR_FILENO, TOLD_TO_LEAVE.as_ptr().cast(), TOLD_TO_LEAVE.len());
+        // A pipe that nobody reads must not keep the process: one that takes anything takes this.
+        if libc::poll(&raw mut output, 1, 0) == 1 && output.revents & libc::POLLOUT != 0 {
+            libc::write(libc::STDERR_FILENO, TOLD_TO_LEAVE.as_ptr().cast(), TOLD_TO_LEAVE.len());
+        }
         libc::_exit(0);
     }
 }
 
-/// The log is not open yet.
+/// By itself: nobody waits for what the log has not written yet.
 const TOLD_TO_LEAVE: &[u8] = b"told to leave before it served\n";

@@ -124,7 +124,6 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
         Some(handover) => timeout(FIRST_WORD_TIME, handover.begin_leaving()).await.is_ok(),
         None => true,
     };
-    // Behind the word in the directory: whoever reads the log may hang, and this thread with it.
     tracing::info!(
         handoff_shutdown = "start",
         in_flight,
@@ -266,47 +265,35 @@ impl Times {
 }
 
 /// Says that time is over, and what that costs, to people and to the next master. It waits a moment at
-/// the most: the log or the disk may be what hangs.
+/// the most: the disk may be what hangs.
 fn say_overdue(
     deadline: Duration,
     handover: Option<Arc<Handover>>,
     is_published: Arc<AtomicBool>,
     standby: &Standby,
 ) {
-    let (done, said) = std::sync::mpsc::channel();
     let deadline_ms = deadline.as_millis() as u64;
-    let lost = handover.filter(|_| !is_published.load(Ordering::Relaxed));
-    let is_lost = lost.is_some();
-    if let Some(handover) = lost {
-        let done = done.clone();
-        standby.run(move || {
-            handover.record_overdue();
-            // Whoever waited may be gone.
-            let _ = done.send(());
-        });
-    }
-    // A job of its own: where the log hangs, the next master learns of it all the same.
+    let Some(handover) = handover.filter(|_| !is_published.load(Ordering::Relaxed)) else {
+        return tracing::warn!(deadline_ms, "the time to leave is over");
+    };
+    tracing::warn!(
+        handoff_shutdown = "deadline",
+        deadline_ms,
+        "the time to leave is over and no snapshot is left: the next master begins empty"
+    );
+    let (done, said) = std::sync::mpsc::channel();
     standby.run(move || {
-        match is_lost {
-            true => tracing::warn!(
-                handoff_shutdown = "deadline",
-                deadline_ms,
-                "the time to leave is over and no snapshot is left: the next master begins empty"
-            ),
-            false => tracing::warn!(deadline_ms, "the time to leave is over"),
-        }
+        handover.record_overdue();
+        // Whoever waited may be gone.
         let _ = done.send(());
     });
-    let until = Instant::now() + OVERDUE_WORDS_TIME;
-    for _ in 0..1 + usize::from(is_lost) {
-        let _ = said.recv_timeout(until.saturating_duration_since(Instant::now()));
-    }
+    let _ = said.recv_timeout(OVERDUE_WORDS_TIME);
 }
 
 /// Ends the process without running destructors: dropping the actors would take the longer the more
 /// objects there are, and the system takes the memory back anyway.
 pub(super) fn end(code: i32) -> ! {
-    logging::flush(LAST_LINES_TIME);
+    logging::flush();
     // SAFETY: `_exit` takes any status and touches no memory of the process.
     unsafe { libc::_exit(code) }
 }
@@ -318,9 +305,6 @@ const FIRST_WORD_TIME: Duration = Duration::from_secs(1);
 /// What does not wait for anything is answered by then. What waits for space is answered when the
 /// actors come to rest.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
-
-/// For the last lines of the log: many times what a reader takes that reads.
-const LAST_LINES_TIME: Duration = Duration::from_millis(100);
 
 /// Longer than any answer takes on its way to a peer that reads.
 const ANSWER_TIME: Duration = Duration::from_secs(2);

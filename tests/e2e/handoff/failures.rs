@@ -270,6 +270,12 @@ fn a_log_that_nobody_reads_costs_neither_the_exit_nor_the_snapshot() {
         assert!(place.directory().join("READY").exists());
     }
     assert_eq!(place.inspect()["would"], "restore");
+    // A start that fails tells so to nobody, and ends.
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let flags = ["master", "--dev", "--rpc-port", "0", "--metrics-port", &port];
+    let mut master = Process::starting_with_log(&flags, log.into());
+    assert_eq!(master.ended().code(), Some(1));
 }
 
 /// Fills a pipe to its last byte, by an end of its own that does not wait for room.
