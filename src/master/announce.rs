@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::tls::dev::Published;
 pub(super) struct Announced {
     ready_file: ReadyFile,
     /// Of a development master, for clients on this machine.
-    fingerprint: Option<Arc<Published>>,
+    fingerprint: Arc<OnceLock<Published>>,
 }
 
 impl Announced {
@@ -34,7 +34,7 @@ impl Announced {
         let announced = self.clone();
         let withdrawing = standby.beside(move || {
             // The disk of the ready file may be what hangs.
-            if let Some(fingerprint) = &announced.fingerprint {
+            if let Some(fingerprint) = announced.fingerprint.get() {
                 fingerprint.withdraw();
             }
             announced.ready_file.withdraw();
@@ -137,17 +137,20 @@ pub(super) fn announce(
     ports: Ports,
 ) -> Announced {
     let cert_sha256 = fingerprint.as_ref().map(tls::hexadecimal);
-    let mut announced = Announced::default();
+    let announced = Announced::default();
     if options.is_development()
         && let (Some(fingerprint), Some(bound)) = (fingerprint, ports.quic)
     {
-        announced.fingerprint = tls::dev::publish(bound.port(), &fingerprint)
-            .inspect_err(|error| tracing::warn!(%error, "clients must be given --pin-sha256"))
-            .ok()
-            .map(Arc::new);
-        // A closed standard output is no reason not to serve.
-        let text = tls::hexadecimal(&fingerprint);
-        let _ = writeln!(std::io::stdout(), "certificate SHA-256: {text}");
+        let published = announced.fingerprint.clone();
+        in_a_moment(move || {
+            match tls::dev::publish(bound.port(), &fingerprint) {
+                Ok(left) => drop(published.set(left)),
+                Err(error) => tracing::warn!(%error, "clients must be given --pin-sha256"),
+            }
+            // A closed standard output is no reason not to serve.
+            let text = tls::hexadecimal(&fingerprint);
+            let _ = writeln!(std::io::stdout(), "certificate SHA-256: {text}");
+        });
     }
     log(options, ports, cert_sha256.as_deref());
     if let Some(path) = &options.ready_file {
@@ -162,6 +165,24 @@ pub(super) fn announce(
         announced.ready_file.write(path, ready);
     }
     announced
+}
+
+/// Does some work on a thread of its own, and waits a moment for it: a disk may hang, or who reads standard
+/// output. Gives whether it is done.
+fn in_a_moment(work: impl FnOnce() + Send + 'static) -> bool {
+    let (done, told) = mpsc::channel();
+    let work = move || {
+        work();
+        // Whoever waited may have gone on.
+        let _ = done.send(());
+    };
+    match thread::Builder::new().name("announce".to_owned()).spawn(work) {
+        Ok(_) => told.recv_timeout(FIRST_ATTEMPT_TIME).is_ok(),
+        Err(error) => {
+            tracing::warn!(%error, "no thread: clients must be given --pin-sha256");
+            false
+        }
+    }
 }
 
 fn log(options: &MasterOptions, ports: Ports, cert_sha256: Option<&str>) {
@@ -220,6 +241,20 @@ mod tests {
         announced.withdraw(Duration::MAX, &standby).await;
         assert!(!path.exists(), "one that is written late goes all the same");
         assert!(matches!(*announced.ready_file.state(), State::Withdrawn));
+    }
+
+    #[test]
+    fn who_reads_standard_output_may_hang_while_a_master_begins_to_serve() {
+        let (wake, awake) = mpsc::channel::<()>();
+        let hangs = move || {
+            let _ = awake.recv();
+        };
+        assert!(!in_a_moment(hangs));
+        drop(wake);
+        let (done, seen) = mpsc::channel();
+        // On a machine that is busy it may come after the moment that it is waited for.
+        let _ = in_a_moment(move || done.send(7).unwrap());
+        assert_eq!(seen.recv(), Ok(7));
     }
 
     #[tokio::test]
