@@ -24,16 +24,16 @@ from measure import machine
 from running import Master, figures_of, status_bytes, stop
 
 READ_KEYS = 1_000_000
-# The objects that are read leave 5 % of these segments free, so that soon each new object takes the place
-# of one that nobody reads. Nothing that is read goes: it is asked for again before its lease has ended.
-READ_SEGMENTS = ["--segments", 4, "--segment-bytes", "66GiB"]
+# The objects that are read fill four fifths of these segments, so that within seconds each new object takes
+# the place of one that nobody reads. Most of what is read stays: it is asked for again within its lease.
+READ_SEGMENTS = ["--segments", 4, "--segment-bytes", "76GiB"]
 EVICTING = ["--segments", 1, "--segment-bytes", "8GiB", "--rate", 20_000, "--batch", 64]
 
 
 def evict(master, args):
     """Puts into segments that are full; gives the process."""
     putting = master.bench("--operation", "put", "--keys", 1, "--seed", 2, "--duration",
-                           f"{args.seconds + 12}s", "--warm-up", "0s", *EVICTING)
+                           f"{args.seconds + 22}s", "--warm-up", 0, *EVICTING)
     while master.figure("master_evicted_key_count") == 0:
         if putting.poll() is not None:
             sys.exit(f"nothing was evicted: {putting.communicate()}")
