@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use mooring_actors::core::Settings;
 use mooring_proto::frame::{
     REQUEST_HEADER_BYTES, RequestHeader, TRACE_CONTEXT_BYTES, encode_refusal, encode_reply,
 };
@@ -65,6 +66,7 @@ fn front<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, WireError> {
 }
 
 fn make(kind: Kind, keys: usize) -> Vec<u8> {
+    let settings = Settings::default();
     match kind {
         Kind::Hello => encode_reply(
             kind,
@@ -73,8 +75,8 @@ fn make(kind: Kind, keys: usize) -> Vec<u8> {
                 features: 0,
                 incarnation: INCARNATION,
                 server: "mooring bench floor".to_owned(),
-                client_ttl_ms: CLIENT_TTL_MS,
-                lease_ttl_ms: LEASE_TTL_MS,
+                client_ttl_ms: settings.client_ttl_ms,
+                lease_ttl_ms: settings.lease_ttl_ms,
                 segment_epoch: 1,
             }),
         ),
@@ -84,7 +86,7 @@ fn make(kind: Kind, keys: usize) -> Vec<u8> {
                 incarnation: INCARNATION,
                 need_remount: false,
                 segment_epoch: 1,
-                client_ttl_ms: CLIENT_TTL_MS,
+                client_ttl_ms: settings.client_ttl_ms,
             }),
         ),
         Kind::Mount => {
@@ -104,7 +106,7 @@ fn make(kind: Kind, keys: usize) -> Vec<u8> {
             Ok(&PutStartReply {
                 incarnation: INCARNATION,
                 segment_epoch: 1,
-                discard_timeout_ms: DISCARD_TIMEOUT_MS,
+                discard_timeout_ms: settings.put_discard_timeout_ms,
                 items: vec![
                     Ok(PutStartGrant { sequence: SEQUENCE, replicas: vec![PLACE].into() });
                     keys
@@ -119,7 +121,7 @@ fn make(kind: Kind, keys: usize) -> Vec<u8> {
             Ok(&GetReply {
                 incarnation: INCARNATION,
                 segment_epoch: 1,
-                lease_ttl_ms: LEASE_TTL_MS,
+                lease_ttl_ms: settings.lease_ttl_ms,
                 items: vec![
                     Ok(Located {
                         size_bytes: SIZE_BYTES,
@@ -146,11 +148,6 @@ const INCARNATION: Incarnation = Incarnation(u64::MAX / 3);
 const PLACE: RangeDescriptor = RangeDescriptor { slot: 3, generation: 1, offset_bytes: 1 << 37 };
 const SEQUENCE: u64 = 1 << 20;
 const SIZE_BYTES: u64 = 256 << 10;
-
-/// As the settings of a master by default.
-const CLIENT_TTL_MS: u64 = 10_000;
-const LEASE_TTL_MS: u64 = 10_000;
-const DISCARD_TIMEOUT_MS: u64 = 30_000;
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use mooring_actors::core::Settings;
 use mooring_proto::client::packets;
-use quinn::{Connection, Endpoint, Incoming, RecvStream, SendStream};
+use quinn::{Endpoint, Incoming, RecvStream, SendStream};
 
 use super::answers::Answers;
 use crate::frontend::quic;
@@ -19,7 +20,8 @@ use crate::tls::ServerTls;
 /// What the system or the certificate is refused with.
 pub(super) fn open(address: SocketAddr, tls: &ServerTls) -> io::Result<Endpoint> {
     let socket = quic::bind(Some(address.ip()), address.port())?;
-    let server = quic::server_config(tls, CLIENT_TTL).map_err(io::Error::other)?;
+    let client_ttl = Duration::from_millis(Settings::default().client_ttl_ms);
+    let server = quic::server_config(tls, client_ttl).map_err(io::Error::other)?;
     packets::open(quic::transport::endpoint_config(None), Some(server), socket)
 }
 
@@ -34,7 +36,7 @@ pub(super) async fn accept(endpoint: Endpoint) {
 async fn serve(incoming: Incoming, answers: Rc<RefCell<Answers>>) {
     // A peer that does not get through its handshake knows why.
     let Ok(connection) = incoming.await else { return };
-    while let Ok((send, receive)) = Connection::accept_bi(&connection).await {
+    while let Ok((send, receive)) = connection.accept_bi().await {
         tokio::task::spawn_local(answer(send, receive, answers.clone()));
     }
 }
@@ -48,6 +50,3 @@ async fn answer(mut send: SendStream, mut receive: RecvStream, answers: Rc<RefCe
         let _ = send.finish();
     }
 }
-
-/// As a master's by default.
-const CLIENT_TTL: Duration = Duration::from_secs(10);
