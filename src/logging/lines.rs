@@ -1,5 +1,8 @@
 //! Lines on their way to standard error, written by a thread of their own: whoever reads them may hang,
 //! and nobody who serves or leaves may wait for that.
+//!
+//! `tracing-appender` has such a writer, bounded by lines; but the only way to wait for what it was given is
+//! to end it, and the words of a panic must be out while the process goes on.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};

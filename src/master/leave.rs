@@ -112,7 +112,13 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
     let mut phase = leaving.phase.within("stop serving");
     phase.note("mooring.in_flight", context.stage.in_flight());
     context.stage.begin_drain();
-    let in_flight = context.stage.in_flight();
+    tracing::info!(
+        handoff_shutdown = "start",
+        in_flight = context.stage.in_flight(),
+        handoff = handover.is_some(),
+        deadline_ms = leaving.deadline.as_millis() as u64,
+        "leaving"
+    );
     context.core.stop_judging();
     if let Some(listener) = listener {
         listener.stop_accepting();
@@ -120,18 +126,9 @@ async fn stop_serving(leaving: &Leaving, times: &Times) {
     if let Some(mooncake) = &leaving.mooncake {
         mooncake.stop_accepting();
     }
-    let has_word = match handover {
-        Some(handover) => timeout(FIRST_WORD_TIME, handover.begin_leaving()).await.is_ok(),
-        None => true,
-    };
-    tracing::info!(
-        handoff_shutdown = "start",
-        in_flight,
-        handoff = handover.is_some(),
-        deadline_ms = leaving.deadline.as_millis() as u64,
-        "leaving"
-    );
-    if !has_word {
+    if let Some(handover) = handover
+        && timeout(FIRST_WORD_TIME, handover.begin_leaving()).await.is_err()
+    {
         tracing::warn!("the handoff directory takes its time");
     }
     leaving.announced.withdraw(FIRST_WORD_TIME, &leaving.threads.standby).await;
