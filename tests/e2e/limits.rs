@@ -8,7 +8,7 @@ use mooring_proto::limits::{BATCH_KEYS_MAX, PREFERRED_SEGMENTS_MAX, REMOUNT_SEGM
 use mooring_proto::message::Kind;
 use mooring_proto::message::Request;
 use mooring_proto::message::object::{GetRequest, PutOptions, PutStartRequest};
-use mooring_proto::message::segment::{MountRequest, RemountRequest, Segment};
+use mooring_proto::message::segment::RemountRequest;
 use mooring_proto::message::session::PingRequest;
 use mooring_proto::mooncake::{Function, RequestHeader, ServiceReady};
 use mooring_proto::{ErrorCode, SegmentId};
@@ -16,7 +16,7 @@ use quinn::VarInt;
 
 use crate::harness::Master;
 use crate::mooncake::client::{self, Client};
-use crate::peer::{Peer, header, in_time};
+use crate::peer::{Peer, header, in_time, mount};
 
 fn ping() -> PingRequest {
     PingRequest::default()
@@ -47,17 +47,6 @@ async fn a_peer_with_all_its_requests_under_way_waits_for_some_to_end_and_others
 async fn a_list_or_number_above_its_limit_refuses_the_whole_request_by_name() {
     let master = Master::start(&[]);
     let peer = Peer::greeted(&master).await;
-    let segment = |number: u64| MountRequest {
-        segment: Segment {
-            segment: SegmentId(u128::from(number)),
-            base: (number + 1) << 20,
-            size_bytes: 1 << 16,
-            endpoint: "nowhere:1".to_owned(),
-            certificate_sha256: None,
-            transfer_engine: None,
-        },
-        mounted_with: None,
-    };
     let start = |options| PutStartRequest { options, items: Vec::new() };
     let nine = start(PutOptions { replicas: 9, ..PutOptions::default() });
     refuses(&peer, &nine, ErrorCode::InvalidArgument, "options.replicas").await;
@@ -66,9 +55,9 @@ async fn a_list_or_number_above_its_limit_refuses_the_whole_request_by_name() {
     refuses(&peer, &preferring, ErrorCode::TooLarge, "options.preferred_segments").await;
     let keys = vec![serde_bytes::Bytes::new(b"k"); BATCH_KEYS_MAX + 1];
     refuses(&peer, &GetRequest { keys }, ErrorCode::TooLarge, "keys").await;
-    let segments = (0..=REMOUNT_SEGMENTS_MAX as u64).map(segment).collect();
+    let segments = (0..=REMOUNT_SEGMENTS_MAX as u64).map(mount).collect();
     refuses(&peer, &RemountRequest { segments }, ErrorCode::TooLarge, "segments").await;
-    let mut long = segment(1);
+    let mut long = mount(1);
     long.segment.endpoint = "e".repeat(256);
     refuses(&peer, &long, ErrorCode::TooLarge, "segment.endpoint").await;
     long.segment.endpoint = String::new();

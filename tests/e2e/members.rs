@@ -3,12 +3,12 @@
 use mooring_proto::message::Request;
 use mooring_proto::message::inspect::ListSegmentsRequest;
 use mooring_proto::message::object::RemoveAllRequest;
-use mooring_proto::message::segment::{MountRequest, RemountRequest, Segment, UnmountRequest};
+use mooring_proto::message::segment::{RemountRequest, UnmountRequest};
 use mooring_proto::message::session::{HelloRequest, PingRequest, VERSION, VERSION_MIN};
 use mooring_proto::{ClientId, ErrorCode, SegmentId, close};
 
 use crate::harness::{Master, run};
-use crate::peer::{Dial, Peer, hello};
+use crate::peer::{Dial, Peer, hello, mount};
 use crate::tls::{Authority, Files, Pair};
 
 const ADMIN: &str = "spiffe://place.example/mooring/admin";
@@ -52,18 +52,6 @@ impl Place {
         let refused = peer.ask(&hello).await.err().map(|error| error.code);
         (peer, refused)
     }
-}
-
-fn mount(number: u64) -> MountRequest {
-    let segment = Segment {
-        segment: SegmentId(u128::from(number)),
-        base: (number + 1) << 20,
-        size_bytes: 1 << 16,
-        endpoint: "nowhere:1".to_owned(),
-        certificate_sha256: None,
-        transfer_engine: None,
-    };
-    MountRequest { segment, mounted_with: None }
 }
 
 async fn refused<R: Request>(peer: &Peer, request: &R) -> Option<ErrorCode> {

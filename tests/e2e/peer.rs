@@ -9,8 +9,9 @@ use mooring_proto::frame::{
     REPLY_HEADER_BYTES, REQUEST_HEADER_BYTES, ReplyHeader, decode_body, encode_request,
 };
 use mooring_proto::message::Request;
+use mooring_proto::message::segment::{MountRequest, Segment};
 use mooring_proto::message::session::{ALPN_MASTER, HelloRequest, VERSION, VERSION_MIN};
-use mooring_proto::{ClientId, WireError};
+use mooring_proto::{ClientId, SegmentId, WireError};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{
     ClientConfig, Connection, ConnectionError, Endpoint, ReadError, ReadExactError, ReadToEndError,
@@ -254,4 +255,17 @@ impl ServerCertVerifier for AnyServer {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         provider().signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// A segment that is told of by its number, without memory behind it.
+pub(crate) fn mount(number: u64) -> MountRequest {
+    let segment = Segment {
+        segment: SegmentId(u128::from(number)),
+        base: (number + 1) << 20,
+        size_bytes: 1 << 16,
+        endpoint: "nowhere:1".to_owned(),
+        certificate_sha256: None,
+        transfer_engine: None,
+    };
+    MountRequest { segment, mounted_with: None }
 }

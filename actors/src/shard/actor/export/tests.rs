@@ -55,6 +55,15 @@ fn two_threads_or_a_refused_one_take_what_one_does_and_no_mount_that_is_not_know
     }
 }
 
+/// What an export makes of the ranges that `look` finds.
+fn export_found(
+    shard: &Shard,
+    look: impl FnOnce(&mut dyn FnMut(u32, &[Passed]) -> ControlFlow<()>) + Send,
+) -> Result<ShardRecord, ExportError> {
+    let (mounts, mut sink) = (mounts(), Counter::default());
+    export_what_is_found(shard, now(), &mounts, &mut sink, Builder::new(), look)
+}
+
 // The next master would take what is not told for free space.
 #[test]
 fn an_export_fails_if_the_search_for_ranges_ends_before_it_has_found_all() {
@@ -65,36 +74,22 @@ fn an_export_fails_if_the_search_for_ranges_ends_before_it_has_found_all() {
     for kept in [0, 1, OBJECTS / 2 - 1, OBJECTS / 2, OBJECTS - 1] {
         for tells_the_end in [false, true] {
             let mut left = kept;
-            let outcome = export_what_is_found(
-                &shard,
-                now(),
-                &mounts(),
-                &mut Counter::default(),
-                Builder::new(),
-                |visit| {
-                    all(&mut |place, passed| {
-                        let shown = passed.len().min(left as usize);
-                        left -= shown as u64;
-                        let is_end = passed.is_empty();
-                        if shown > 0 || is_end && tells_the_end {
-                            return visit(place, &passed[..shown]);
-                        }
-                        ControlFlow::Continue(())
-                    });
-                },
-            );
+            let outcome = export_found(&shard, |visit| {
+                all(&mut |place, passed| {
+                    let shown = passed.len().min(left as usize);
+                    left -= shown as u64;
+                    let is_end = passed.is_empty();
+                    if shown > 0 || is_end && tells_the_end {
+                        return visit(place, &passed[..shown]);
+                    }
+                    ControlFlow::Continue(())
+                });
+            });
             let error = outcome.expect_err("it is not whole");
             assert!(matches!(error, ExportError::Incomplete(_)), "{kept}: {error}");
         }
     }
-    let outcome = export_what_is_found(
-        &shard,
-        now(),
-        &mounts(),
-        &mut Counter::default(),
-        Builder::new(),
-        all,
-    );
+    let outcome = export_found(&shard, all);
     assert_eq!(outcome.map(|record| record.holds), Ok(OBJECTS));
 }
 
@@ -103,20 +98,13 @@ fn an_export_panics_if_the_thread_that_looks_for_ranges_does() {
     let shard = shard();
     let mut seen = 0;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        export_what_is_found(
-            &shard,
-            now(),
-            &mounts(),
-            &mut Counter::default(),
-            Builder::new(),
-            |visit| {
-                shard.survey(&mounts(), |place, passed| {
-                    seen += passed.len() as u64;
-                    assert!(seen < OBJECTS / 2, "a node leads nowhere");
-                    visit(place, passed)
-                });
-            },
-        )
+        export_found(&shard, |visit| {
+            shard.survey(&mounts(), |place, passed| {
+                seen += passed.len() as u64;
+                assert!(seen < OBJECTS / 2, "a node leads nowhere");
+                visit(place, passed)
+            });
+        })
     }));
     assert!(outcome.is_err(), "a shard that is not sound hands nothing over");
 }
